@@ -1,0 +1,65 @@
+/* Commands as data: name, arguments, options, help and function in one row.
+ *
+ * The same table drives parsing, --help, shell completion and (later) manual pages. A
+ * command returns its exit status; an error is printed by the caller as `helmr: text`.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum option_kind { OPTION_FLAG, OPTION_VALUE, OPTION_LIST };
+
+struct option {
+    const char *name;  /* without the dashes */
+    char letter;       /* 0: none */
+    enum option_kind kind;
+    const char *value; /* what the value is called in --help: DIR, URL */
+    const char *help;
+};
+
+enum { COMMAND_VALUES_MAX = 64, COMMAND_ARGS_MAX = 256 };
+
+struct command;
+
+struct invocation {
+    const struct command *command;
+    const char *args[COMMAND_ARGS_MAX];
+    size_t n_args;
+    struct option_value {
+        const struct option *option;
+        const char *value; /* NULL for a flag */
+    } values[COMMAND_VALUES_MAX];
+    size_t n_values;
+};
+
+typedef bool command_run(const struct invocation *invocation, int *exit_code, struct error *err);
+
+struct command {
+    const char *name;    /* "run list": words separated by a blank */
+    const char *args;    /* "TASK", "[PATH]", "ID"; NULL: none */
+    const char *summary; /* one line for the list of commands */
+    const char *help;    /* paragraphs and at least one example for --help */
+    const struct option *options; /* ended by {0}; NULL: none */
+    const struct option *common;  /* a second, shared list (such as scope and --json) or NULL */
+    command_run *run;
+    bool internal; /* not listed */
+    int min_args, max_args;
+};
+
+/* Finds the command of the longest matching name and parses what follows. Options may stand
+ * anywhere; `--` ends them. ERR_INVALID says what is wrong and names `helmr X --help`. */
+bool command_parse(const struct command *table, size_t n, int argc, char **argv,
+                   struct invocation *invocation, struct error *err) MUST_USE;
+
+bool invocation_has(const struct invocation *invocation, const char *option);
+const char *invocation_value(const struct invocation *invocation, const char *option); /* or NULL */
+/* The i-th value of a repeated option, or NULL. */
+const char *invocation_nth(const struct invocation *invocation, const char *option, size_t index);
+
+void command_print_help(const struct command *table, size_t n, const struct command *command,
+                        FILE *out); /* command NULL: the overview */
+void command_print_completion(const struct command *table, size_t n, const char *shell, FILE *out);

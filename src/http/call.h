@@ -1,0 +1,69 @@
+/* One request on its way through the product: what a handler sees and how it answers.
+ *
+ * A handler answers in one of four ways: a body (response_json, response_bytes), a
+ * redirect or empty status, a stream that is pulled as the client reads, or by parking:
+ * it returns and is called again when its topic is woken or its time is over.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/id.h"
+#include "http/request.h"
+#include "http/route.h"
+
+struct call {
+    const struct request *request;
+    struct route_match match;
+    struct str path, query;  /* the target, cut at '?' and not decoded */
+    struct arena *arena;     /* freed after the answer was sent */
+    void *app;               /* the product's state, as given to http_server_create */
+    void *caller;            /* what authorize found out; lives in the arena */
+    char id[ID_TEXT];        /* X-Request-ID */
+    int upload_fd;           /* of an upload route: the whole body, at offset 0; else -1 */
+    uint64_t upload_len;
+    bool peer_is_local;      /* loopback or unix socket */
+    bool over_unix_socket;
+    bool is_last_try;        /* a parked call whose time is over: answer now */
+};
+
+struct str call_param(const struct call *call, size_t index);
+struct str call_header(const struct call *call, struct str name);
+
+/* A decoded query parameter; false when absent. ERR_INVALID when it is malformed or twice there. */
+bool call_query(struct call *call, const char *name, struct str *value, bool *found,
+                struct error *err) MUST_USE;
+
+/* An integer query parameter between min and max, or the fallback. */
+bool call_query_int(struct call *call, const char *name, int64_t min, int64_t max,
+                    int64_t fallback, int64_t *value, struct error *err) MUST_USE;
+
+/* A stream the server pulls from: never more than the client has read. */
+struct response_source {
+    const char *topic; /* a wake-up of it means: pull again. NULL for a finite download */
+    const char *content_type;
+    bool is_sse; /* keep-alive comments, 30 minute limit, no buffering headers */
+    /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was
+     * sent. *over: the stream ends after it. Neither: wait for the topic. */
+    bool (*pull)(void *state, struct buf *out, bool *more, bool *over, struct error *err);
+    void (*release)(void *state);
+    void *state; /* owned by the stream from here on */
+};
+
+/* The body is written by the caller into this buffer, then response_json sets the status. */
+struct buf *response_body(struct response *res);
+void response_json(struct response *res, int status);
+void response_bytes(struct response *res, int status, const char *content_type);
+void response_empty(struct response *res, int status);
+bool response_header(struct response *res, const char *name, struct str value,
+                     struct error *err) MUST_USE;
+void response_stream(struct response *res, const struct response_source *source);
+
+/* Answer later: the handler runs again when `topic` is woken, and for the last time
+ * (call->is_last_try) after wait_ms. */
+void response_park(struct response *res, const char *topic, int64_t wait_ms);
+
+/* The error body of the API: {"error", "code", "details"?}. `details` is JSON or empty. */
+void response_error(struct response *res, const struct error *err, struct str details);

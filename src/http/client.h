@@ -1,0 +1,49 @@
+/* A blocking HTTP client over libcurl with one kept-alive connection; one per thread.
+ *
+ * Addresses are http(s)://host:port or unix:/path/to/socket. Redirects are not followed.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/secret.h"
+
+struct http_client;
+
+struct http_request {
+    const char *method;
+    const char *path; /* with its query */
+    struct str body;
+    const char *content_type; /* NULL: application/json when there is a body */
+    int body_fd;              /* > 0: the body is this file from offset 0, body_fd_len bytes */
+    uint64_t body_fd_len;
+    const char *const *headers; /* further "Name: value" lines, NULL-terminated, or NULL */
+    int64_t timeout_ms;         /* of the whole exchange; 0: none */
+    int64_t stall_ms;           /* without any byte; 0: none */
+    /* When set, body bytes of a 2xx answer go here instead of into the answer's buffer; false
+     * ends the exchange without an error. */
+    bool (*sink)(void *arg, struct str bytes);
+    void *sink_arg;
+    /* Upload progress, or NULL. */
+    void (*progress)(void *arg, uint64_t sent, uint64_t total);
+    void *progress_arg;
+    const volatile bool *abort; /* when set to true the exchange ends with ERR_CANCELLED */
+};
+
+struct http_answer {
+    int status;
+    struct buf body; /* .max must be set by the caller */
+};
+
+bool http_client_create(const char *base_url, struct http_client **client,
+                        struct error *err) MUST_USE;
+void http_client_destroy(struct http_client *client);
+
+/* Sent as Authorization: Bearer with every request; NULL takes it away. */
+void http_client_set_bearer(struct http_client *client, const struct secret *token);
+
+/* True when an answer came, whatever its status. ERR_UNAVAILABLE: nobody answered; ERR_TIMEOUT. */
+bool http_client_send(struct http_client *client, const struct http_request *request,
+                      struct http_answer *answer, struct error *err) MUST_USE;

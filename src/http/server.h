@@ -1,0 +1,50 @@
+/* The HTTP/1.1 server: sockets on one loop, handlers on a pool.
+ *
+ * Every connection is bounded in head, body, idle time and unsent bytes; a client that
+ * breaks a rule loses its connection and nothing else. http_server_wake may be called
+ * from any thread; the rest belongs to the loop's.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "base/pool.h"
+#include "http/call.h"
+
+struct http_server;
+
+struct http_config {
+    struct loop *loop;
+    struct pool *pool;
+    const struct route *routes;
+    size_t n_routes;
+    void *app;
+    /* On the pool before the handler: finds the caller and checks route->needs. */
+    bool (*authorize)(struct call *call, struct error *err);
+    /* On the loop after each answer, for the access log; may be NULL. */
+    void (*answered)(const struct call *call, int status, int64_t took_ms);
+    const char *spool_dir;    /* where uploads are spooled */
+    size_t json_max;          /* default body limit */
+    size_t connections_max;   /* over all listeners; more are closed at once */
+    int64_t head_timeout_ms;  /* first byte to end of head (slow loris) */
+    int64_t body_timeout_ms;  /* without a byte of body */
+    int64_t idle_timeout_ms;  /* between requests */
+    int64_t write_timeout_ms; /* without progress while bytes wait: a slow reader is cut */
+    const char *response_headers; /* extra header lines for every answer, each ending in CRLF, or NULL */
+};
+
+bool http_server_create(const struct http_config *config, struct http_server **server,
+                        struct error *err) MUST_USE;
+
+/* Listens on "host:port" (port 0: any) or "unix:/path" (mode 0600). */
+bool http_server_listen(struct http_server *server, const char *address,
+                        struct error *err) MUST_USE;
+int http_server_port(const struct http_server *server); /* of the first TCP listener */
+
+/* Wakes every parked call and stream of the topic. Any thread. */
+void http_server_wake(struct http_server *server, const char *topic);
+
+/* Stops accepting, lets answers finish for up to grace_ms (streams are ended at once), then calls
+ * done on the loop. */
+void http_server_shutdown(struct http_server *server, int64_t grace_ms, loop_fire *done,
+                          void *arg);
+void http_server_destroy(struct http_server *server);
