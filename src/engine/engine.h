@@ -1,0 +1,102 @@
+/* Engines: how a sandbox is started, stopped and proved gone, behind one table.
+ *
+ * Every operation is idempotent by instance id and takes a deadline. An engine is a
+ * child process held by pidfd; what it needs of the host's kernel is written to the
+ * instance's journal before it is made and verified absent after it is released.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "engine/host.h"
+
+enum engine_grade { GRADE_NONE, GRADE_SHARED_KERNEL, GRADE_USER_KERNEL, GRADE_MICROVM };
+
+enum sandbox_layout {
+    LAYOUT_AGENT,  /* read-only binds; the agent stacks the writable layers in guest memory */
+    LAYOUT_DIRECT, /* the root is a host overlay whose upper directory outlives the sandbox */
+};
+
+enum network_level { NETWORK_OFF, NETWORK_OPEN };
+
+struct sandbox_bind {
+    const char *source, *target; /* target inside the image root (direct) or the agent's root */
+    bool writable;
+};
+
+/* What to start. All paths are absolute and on the host. */
+struct sandbox_spec {
+    char id[ID_TEXT];         /* the instance */
+    const char *kind;         /* owner marker: run, build, probe */
+    const char *lease_id;     /* or NULL */
+    int64_t epoch;
+    enum sandbox_layout layout;
+    const char *platform;     /* root of the agent: helmr-guest, /opt/helmr/{adapter,sdk} */
+    const char *const *layers; /* unpacked image layers, lowest first */
+    size_t n_layers;
+    const char *bundle;       /* task/ and deps/, or NULL */
+    const char *upper;        /* direct layout: the writable directory (made by the caller) */
+    const struct sandbox_bind *binds;
+    size_t n_binds;
+    int vcpus;
+    int64_t memory_mib, disk_mib;
+    enum network_level network;
+    const char *const *deny; /* CIDRs denied besides the host's list */
+    size_t n_deny;
+    int64_t deadline_ms; /* boot time by which the engine process must be up */
+};
+
+struct instance;
+
+struct engine_result {
+    const char *name; /* "gvisor" */
+    enum engine_grade grade;
+    bool usable;
+    char reason[256]; /* why not, in words */
+    char cure[256];   /* the command that fixes it, or empty */
+    char build[65];   /* hex digest over the engine's binaries */
+};
+
+struct engine {
+    const char *name;
+    enum engine_grade grade;
+    bool by_name_only; /* auto never takes it */
+    /* Really starts a guest to the agent's hello and kills it. */
+    void (*probe)(struct engine_host *host, const char *platform, const char *const *layers,
+                  size_t n_layers, struct engine_result *result);
+    bool (*start)(struct engine_host *host, const struct sandbox_spec *spec,
+                  struct instance **instance, struct error *err);
+};
+
+extern const struct engine engine_gvisor, engine_container;
+extern const struct engine *const engines[];
+extern const size_t n_engines;
+
+const struct engine *engine_find(const char *name); /* or NULL */
+const char *engine_grade_name(enum engine_grade grade);
+
+/* A running (or ended) sandbox. The channel is a connected socket to the agent, the caller's to
+ * read and write, closed with the instance. */
+int instance_channel(const struct instance *instance);
+const char *instance_id(const struct instance *instance);
+const struct engine *instance_engine(const struct instance *instance);
+
+/* The engine's process: readable when it has ended. */
+int instance_pidfd(const struct instance *instance);
+
+/* The last of what the engine printed, for failure reports (at most 64 KiB). */
+struct str instance_log_tail(struct instance *instance);
+
+struct instance_usage {
+    int64_t cpu_ms, memory_peak_bytes;
+    bool oom_killed;
+};
+bool instance_usage(const struct instance *instance, struct instance_usage *usage,
+                    struct error *err) MUST_USE;
+
+bool instance_freeze(struct instance *instance, struct error *err) MUST_USE;
+
+/* Kills, releases every resource and proves each absent; true: nothing is left and the slot is
+ * free. False: quarantined, with the reason. The instance is freed either way. */
+bool instance_destroy(struct instance *instance, struct error *err) MUST_USE;

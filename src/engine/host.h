@@ -1,0 +1,53 @@
+/* This worker's hold on the host: its tag, slots, network and the journal of every
+ * kernel resource it made.
+ *
+ * engine_host_open takes the work directory's lock and reclaims whatever a dead
+ * predecessor left, by journal, never by guessing; what it cannot prove clean is
+ * quarantined and subtracted from the slots.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+
+struct engine_host;
+
+struct engine_settings {
+    const char *work_dir;      /* <data dir>/worker */
+    const char *cgroup_parent; /* "helmr" */
+    int slots;                 /* execution + build */
+    const char *runsc_path, *runc_path; /* NULL: found on PATH */
+    bool network_enabled;
+    const char *dns;           /* upstream servers, comma separated; NULL: the host's resolvers */
+    const char *blocked_cidrs; /* comma separated; NULL: the default list */
+    const char *allowed_cidrs;
+};
+
+struct reclaimed {
+    char instance_id[ID_TEXT];
+    char lease_id[ID_TEXT]; /* or empty */
+    bool gone;              /* else quarantined */
+    char detail[256];
+};
+
+bool engine_host_open(const struct engine_settings *settings, struct engine_host **host,
+                      struct error *err) MUST_USE;
+
+/* Every instance must have been destroyed. Stops DNS, removes the root table, releases the lock. */
+void engine_host_close(struct engine_host *host);
+
+/* What start-up reclaimed; valid until close. */
+const struct reclaimed *engine_host_reclaimed(const struct engine_host *host, size_t *n);
+
+int engine_host_free_slots(struct engine_host *host);
+size_t engine_host_quarantined(struct engine_host *host, struct reclaimed *list, size_t max);
+const char *engine_host_tag(const struct engine_host *host);
+
+/* One full life cycle of a network namespace, with its rules and a DNS round trip. */
+bool engine_host_network_preflight(struct engine_host *host, struct error *err) MUST_USE;
+
+/* Periodic work: retries quarantined instances, refills the namespace pool, checks rules. */
+void engine_host_tick(struct engine_host *host);
