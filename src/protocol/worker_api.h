@@ -1,0 +1,281 @@
+/* What server and worker say to each other: POST /api/worker/<route>, JSON both ways.
+ *
+ * Each message is a struct and a table of its fields; the same table reads and writes it,
+ * so the two sides cannot drift. Unknown fields are refused. Times are milliseconds since
+ * 1970. Every write of a lease carries its fence: epoch, lease id, sequence.
+ */
+#pragma once
+
+#include "base/json.h"
+
+#define WORKER_PROTOCOL        "helmr.worker.v0"
+#define WORKER_PROTOCOL_HEADER "Helmr-Worker-Protocol: " WORKER_PROTOCOL
+
+enum {
+    WIRE_ID_MAX = 36,
+    WIRE_TEXT_MAX = 1024,
+    WIRE_JSON_MAX = 16 * 1024 * 1024 + 64 * 1024, /* a payload or an output */
+    WIRE_LOG_MAX = 2 * 1024 * 1024,               /* base64 of one chunk */
+    WIRE_CHUNKS_MAX = 64,
+};
+
+/* Appends the struct as JSON by its table. Absent optional texts (ptr NULL) are left out. */
+void wire_write(struct json_writer *writer, const char *name, const struct json_field *fields,
+                const void *from);
+
+/* --- enrolment --- */
+
+struct wire_register {
+    struct str token, resource_id, machine_id, group, version, protocol;
+    struct json_list roles; /* struct str */
+    struct json_map labels;
+};
+struct wire_registered {
+    struct str worker_id, group_id, credential;
+};
+
+struct wire_reclaimed {
+    struct str instance_id, lease_id, result, detail; /* result: gone | quarantined */
+};
+struct wire_session {
+    struct str worker_id, credential, boot_id, machine_id, protocol;
+    struct json_list reclaimed;
+};
+struct wire_settings {
+    int64_t lease_ttl_ms, cancel_grace_ms;
+};
+struct wire_session_open {
+    int64_t epoch, bearer_expires_ms, server_time_ms;
+    struct str bearer;
+    struct wire_settings settings;
+};
+
+struct wire_bearer {
+    struct str worker_id, credential;
+    int64_t epoch;
+};
+struct wire_bearer_given {
+    struct str bearer;
+    int64_t bearer_expires_ms;
+};
+
+/* --- capacity and capabilities --- */
+
+struct wire_room {
+    int64_t cpu_millis, memory_mib, disk_mib, slots, build_slots;
+};
+struct wire_probe {
+    struct str engine, grade, reason;
+    bool usable;
+};
+struct wire_capabilities {
+    struct str version, protocol, arch, privilege, cni_profile;
+    struct json_list roles;
+    struct json_map labels;
+    struct str engine, grade, engine_build;
+    bool accelerated;
+    struct json_list probes; /* struct wire_probe */
+    struct str rootfs_digest, kernel_digest;
+    int64_t guest_abi;
+    int64_t vcpus, memory_mib, disk_mib, execution_slots, build_slots;
+    int64_t max_vcpus, max_memory_mib;
+};
+struct wire_activate {
+    int64_t epoch;
+    struct wire_capabilities capabilities;
+};
+struct wire_state {
+    struct str state;
+};
+
+struct wire_instance {
+    struct str instance_id, lease_id, state;
+    int64_t sequence;
+};
+struct wire_heartbeat {
+    int64_t epoch, number;
+    struct wire_room room;
+    struct json_list paused;      /* struct str: reasons */
+    struct json_list quarantined; /* struct str: instance ids */
+    struct json_list instances;   /* struct wire_instance */
+};
+struct wire_heartbeat_answer {
+    int64_t server_time_ms;
+    struct str desired_state;        /* active | draining | disabled */
+    struct json_list unknown_leases; /* struct str: the worker destroys these */
+};
+
+/* --- polling --- */
+
+struct wire_poll {
+    int64_t epoch, cursor, wait_ms;
+    struct json_list accept; /* struct str: run, build */
+    struct wire_room room;
+    struct json_list known; /* struct str: lease ids the worker holds */
+};
+
+struct wire_object {
+    struct str digest; /* sha256 in hex */
+    int64_t size;
+};
+struct wire_task {
+    struct str id, module, export_name;
+};
+struct wire_deployment {
+    struct str id, version;
+    struct wire_object bundle;
+};
+struct wire_sandbox {
+    struct str id, image; /* manifest digest */
+    struct str mount_path;
+    int64_t vcpus, memory_mib, disk_mib;
+    bool internet;
+    struct json_list deny; /* struct str: CIDRs */
+};
+struct wire_run_grant {
+    struct str run_id, attempt_id, session_id, workspace_id;
+    int64_t attempt, max_duration_ms;
+    struct wire_task task;
+    struct wire_deployment deployment;
+    struct wire_sandbox sandbox;
+    struct str payload; /* JSON */
+};
+struct wire_build_grant {
+    struct str deployment_id, project; /* project: scope of cache mounts */
+    struct wire_object source;
+    struct json_map env;
+    bool no_cache;
+};
+struct wire_grant {
+    struct str kind; /* run | build */
+    struct str lease_id, environment_id, project_id;
+    int64_t sequence, expires_ms;
+    bool has_run, has_build;
+    struct wire_run_grant run;
+    struct wire_build_grant build;
+};
+struct wire_message {
+    int64_t cursor;
+    struct str lease_id, type; /* cancel | drain | undrain */
+    struct str reason;
+    bool force;
+};
+struct wire_poll_answer {
+    struct json_list grants, messages;
+    int64_t cursor;
+};
+
+/* --- the life of a lease --- */
+
+struct wire_fence {
+    int64_t epoch, sequence;
+    struct str lease_id;
+};
+struct wire_begin {
+    struct wire_fence fence;
+};
+struct wire_phase {
+    struct str step;
+    int64_t ms;
+};
+struct wire_start {
+    struct wire_fence fence;
+    struct str engine, grade, start; /* start: boot */
+    bool accelerated;
+    int64_t start_ms;
+    struct json_list phases;
+};
+struct wire_renew {
+    struct wire_fence fence;
+    int64_t expires_ms; /* the one the worker holds */
+    int64_t active_ms, cpu_ms, memory_peak;
+};
+struct wire_lease_times {
+    int64_t expires_ms, hard_deadline_ms; /* hard deadline 0: none */
+};
+struct wire_reject {
+    struct wire_fence fence;
+    struct str layer, failure_kind, code, stage, text;
+    bool retryable;
+};
+struct wire_release {
+    struct wire_fence fence;
+    struct str reason;
+};
+struct wire_log_chunk {
+    struct str stream; /* stdout | stderr */
+    int64_t offset, observed_ms;
+    struct str data; /* base64 */
+};
+struct wire_logs {
+    struct wire_fence fence;
+    struct json_list chunks;
+};
+struct wire_logs_answer {
+    int64_t stdout_end, stderr_end; /* stored up to here */
+};
+struct wire_event {
+    struct str op;               /* unique within the lease: a repeated one is ignored */
+    struct str kind, attributes; /* attributes: a JSON object */
+    int64_t at_ms;
+};
+struct wire_events {
+    struct wire_fence fence;
+    struct json_list events;
+};
+struct wire_finalize {
+    struct wire_fence fence;
+    struct str operation_id, outcome, fingerprint; /* outcome: succeeded | failed | cancelled */
+};
+struct wire_finalize_answer {
+    bool proceed, cancelled;
+};
+struct wire_failure {
+    struct str layer, failure_kind, message;
+    struct str details; /* JSON object or absent */
+};
+struct wire_complete {
+    struct wire_fence fence;
+    struct str operation_id, outcome, fingerprint;
+    int64_t exit_code, active_ms;
+    struct str output; /* JSON or absent */
+    bool has_failure;
+    struct wire_failure failure;
+    int64_t stdout_end, stderr_end;
+};
+struct wire_completed {
+    struct str run_status;
+};
+
+/* --- builds --- */
+
+struct wire_build_image {
+    struct str id, digest;
+    int64_t size;
+};
+struct wire_build_complete {
+    struct wire_fence fence;
+    struct str outcome, fingerprint; /* outcome: succeeded | failed */
+    bool has_failure;
+    struct wire_failure failure;
+    struct str manifest;     /* JSON of the evaluated project: tasks, sandboxes, queues */
+    struct json_list images; /* struct wire_build_image */
+    struct wire_object bundle;
+};
+struct wire_drained {
+    int64_t epoch;
+};
+struct wire_empty {
+    char unused;
+};
+
+extern const struct json_field wire_register_fields[], wire_registered_fields[],
+    wire_session_fields[], wire_session_open_fields[], wire_bearer_fields[],
+    wire_bearer_given_fields[], wire_activate_fields[], wire_capabilities_fields[],
+    wire_state_fields[], wire_heartbeat_fields[], wire_heartbeat_answer_fields[],
+    wire_poll_fields[], wire_poll_answer_fields[], wire_grant_fields[], wire_begin_fields[],
+    wire_start_fields[], wire_renew_fields[], wire_lease_times_fields[], wire_reject_fields[],
+    wire_release_fields[], wire_logs_fields[], wire_logs_answer_fields[], wire_events_fields[],
+    wire_finalize_fields[], wire_finalize_answer_fields[], wire_complete_fields[],
+    wire_completed_fields[], wire_build_complete_fields[], wire_drained_fields[],
+    wire_empty_fields[], wire_failure_fields[];
