@@ -398,9 +398,9 @@ CREATE TABLE log_chunks (
     sequence BIGINT NOT NULL,
     stream TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
     offset_start BIGINT NOT NULL,
-    bytes BYTEA NOT NULL,
     n_bytes BIGINT NOT NULL,
     observed_ms BIGINT NOT NULL,
+    bytes BYTEA NOT NULL,
     PRIMARY KEY (run_id, cursor),
     UNIQUE (run_id, sequence, stream, offset_start)
 );
@@ -560,3 +560,47 @@ CREATE TABLE operations (
 );
 
 CREATE INDEX operations_pending ON operations (run_id) WHERE status = 'pending';
+
+-- A run as the API shows it. The last five columns say why a queued run is not given out.
+CREATE VIEW run_objects AS
+SELECT r.id, r.environment_id, e.project_id, r.session_id, r.workspace_id, r.deployment_id,
+    r.deployment_task_id, d.version AS deployment_version, r.task_id, r.state, r.status,
+    r.outcome, r.exit_code, r.error, r.attempt, r.turn_index, r.previous_run_id, r.forked_from,
+    r.reason, r.cause, r.queue, r.concurrency_key, r.priority, r.ttl_ms,
+    r.max_duration_seconds, r.active_ms, r.active_since_ms, r.retry_policy, r.secret_names,
+    r.metadata, r.tags, r.engine, r.grade, r.accelerated, r.base_version_id,
+    r.result_version_id, r.api_version, r.sdk_version, r.cli_version, r.created_ms,
+    r.updated_ms, r.started_ms, r.finished_ms, v.payload, v.output,
+    y.not_before_ms, n.max_live,
+    CASE WHEN y.id IS NOT NULL AND n.max_live IS NOT NULL THEN
+        (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1) END AS lane_live,
+    CASE WHEN y.id IS NOT NULL THEN
+        (SELECT count(*) FROM workers w WHERE w.group_id = e.group_id AND w.state = 'active')
+        END AS group_workers,
+    CASE WHEN y.id IS NOT NULL THEN
+        (SELECT count(*) FROM workers w WHERE w.group_id = e.group_id AND w.state = 'active'
+            AND w.grade >= y.min_grade AND (y.arch IS NULL OR w.arch = y.arch))
+        END AS fitting_workers
+FROM runs r
+JOIN environments e ON e.id = r.environment_id
+JOIN deployments d ON d.id = r.deployment_id
+JOIN run_values v ON v.run_id = r.id
+JOIN lanes n ON n.id = r.lane_id
+LEFT JOIN ready y ON y.subject_id = r.id;
+
+CREATE VIEW deployment_objects AS
+SELECT d.id, d.version, e.project_id, d.environment_id, d.config_project, d.content_hash,
+    d.source_object_id, d.source_bytes, d.build_manifest_digest, d.deployment_manifest_digest,
+    d.state, CASE WHEN e.current_deployment_id = d.id THEN 1 ELSE 0 END AS is_current, d.error,
+    d.streams, d.promoted_ms, d.promotion_reason, d.api_version, d.sdk_version, d.cli_version,
+    d.created_ms, d.building_ms, d.built_ms, d.deployed_ms, d.failed_ms
+FROM deployments d JOIN environments e ON e.id = d.environment_id;
+
+CREATE VIEW task_objects AS
+SELECT t.id, t.task_id, t.deployment_id, d.version AS deployment_version, t.file_path,
+    t.export_name, t.sandbox_id, t.accepts_payload, t.max_duration_seconds, t.queue, t.ttl_ms,
+    t.retry_policy, t.secrets, t.schedules, t.environment_id,
+    CASE WHEN e.current_deployment_id = d.id THEN 1 ELSE 0 END AS is_current
+FROM deployment_tasks t
+JOIN deployments d ON d.id = t.deployment_id
+JOIN environments e ON e.id = t.environment_id;
