@@ -17,7 +17,7 @@ enum side { SIDE_HOST = 1, SIDE_GUEST = 2, SIDE_AGENT = 4, SIDE_ADAPTER = 8 };
 enum { MESSAGE_PROTOCOL = 1, MESSAGE_ABI = 1, MESSAGE_BODY_MAX = 524288 };
 
 /* SETUP.layout */
-enum setup_layout { LAYOUT_AGENT = 1, LAYOUT_DIRECT = 2 };
+enum setup_layout { SETUP_LAYOUT_AGENT = 1, SETUP_LAYOUT_DIRECT = 2 };
 
 /* LAUNCH.kind; task and check have an adapter on fd 3. Index mode runs as a check. */
 enum program_kind {
