@@ -42,11 +42,14 @@ struct rows {
 struct store_config {
     const char *url;        /* sqlite:/path, postgres://… */
     int readers, pool_size; /* SQLite readers (4); PostgreSQL connections (16) */
-    int busy_ms;            /* longest wait for a lock of another process */
+    int busy_ms;            /* longest wait for a lock of another process (5000) */
 };
 
+/* Zero in the config stands for the number in brackets above. */
 bool store_open(const struct store_config *config, struct store **store,
                 struct error *err) MUST_USE;
+
+/* Every transaction has ended before it. Accepts NULL. */
 void store_close(struct store *store);
 bool store_is_postgres(const struct store *store);
 
@@ -54,20 +57,36 @@ bool store_is_postgres(const struct store *store);
 bool store_migrate(struct store *store, struct error *err) MUST_USE;
 bool store_schema_version(struct store *store, int *have, int *want, struct error *err) MUST_USE;
 
+/* A thread has at most one writing transaction. It is short and takes no lock that another
+ * thread holds while it commits: on SQLite commits that come together are made durable
+ * together, so a commit may wait for the transactions that came right after it. */
 bool store_begin(struct store *store, struct tx **tx, struct error *err) MUST_USE;
+
+/* Reads only, from one snapshot. Commit and rollback are the same for it. */
 bool store_begin_read(struct store *store, struct tx **tx, struct error *err) MUST_USE;
-bool store_commit(struct tx **tx, struct error *err) MUST_USE; /* *tx is NULL after it */
-void store_rollback(struct tx **tx);                            /* accepts a NULL *tx */
+
+/* *tx is NULL after it, whatever it returns. What a writing transaction has read is certain
+ * only when it has been committed, even if it changed nothing. */
+bool store_commit(struct tx **tx, struct error *err) MUST_USE;
+void store_rollback(struct tx **tx); /* accepts a NULL *tx */
 #define AUTO_TX AUTO(store_rollback) struct tx *
 
+/* After a failure the transaction can only be rolled back: to try an INSERT, write
+ * ON CONFLICT DO NOTHING and look at n_changed. A broken constraint is ERR_CONFLICT. Without
+ * rows the result is dropped and the arena may be NULL. */
 bool store_run(struct tx *tx, const struct query *query, const struct value *params,
-               size_t n_params, struct arena *arena, struct rows *rows,
-               struct error *err) MUST_USE;
+               size_t n_params, struct arena *arena, struct rows *rows, struct error *err) MUST_USE;
 
-/* store_run(…) with the parameters written out: STORE(tx, &run_get, arena, &rows, err, V_TEXT(id)) */
-#define STORE(tx, query, arena, rows, err, ...)                             \
-    store_run(tx, query, (const struct value[]){__VA_ARGS__},               \
-              sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), arena, rows, err)
+/* Whether the same transaction, begun again, may succeed: a deadlock or a serialization
+ * failure of PostgreSQL. */
+bool store_is_retryable(const struct error *err);
+
+/* store_run(…) with the parameters written out:
+ * STORE(tx, &run_get, arena, &rows, err, V_TEXT(id)) */
+#define STORE(tx, query, arena, rows, err, ...)                                                \
+    store_run(tx, query, (const struct value[]){__VA_ARGS__},                                  \
+              sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), arena, rows, \
+              err)
 
 static inline const struct value *row_value(const struct rows *rows, size_t row, size_t column)
 {
@@ -84,7 +103,9 @@ bool row_is_null(const struct rows *rows, size_t row, size_t column);
 bool store_notify(struct tx *tx, struct str topic, struct error *err) MUST_USE;
 
 /* PostgreSQL: a descriptor that becomes readable on notifications, for a loop, and their
- * collection. SQLite: -1. */
+ * collection. SQLite: -1. When collecting fails the connection is lost: take the descriptor out
+ * of the loop and listen again, which closes it; what was sent meanwhile is not told. */
+typedef void store_notification(void *arg, struct str topic);
 bool store_listen(struct store *store, int *fd, struct error *err) MUST_USE;
-bool store_notifications(struct store *store, void (*each)(void *arg, struct str topic), void *arg,
+bool store_notifications(struct store *store, store_notification *each, void *arg,
                          struct error *err) MUST_USE;
