@@ -14,8 +14,8 @@
 enum option_kind { OPTION_FLAG, OPTION_VALUE, OPTION_LIST };
 
 struct option {
-    const char *name;  /* without the dashes */
-    char letter;       /* 0: none */
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
     enum option_kind kind;
     const char *value; /* what the value is called in --help: DIR, URL */
     const char *help;
@@ -39,10 +39,10 @@ struct invocation {
 typedef bool command_run(const struct invocation *invocation, int *exit_code, struct error *err);
 
 struct command {
-    const char *name;    /* "run list": words separated by a blank */
-    const char *args;    /* "TASK", "[PATH]", "ID"; NULL: none */
-    const char *summary; /* one line for the list of commands */
-    const char *help;    /* paragraphs and at least one example for --help */
+    const char *name;             /* "run list": words separated by a blank */
+    const char *args;             /* "TASK", "[PATH]", "ID"; NULL: none */
+    const char *summary;          /* one line for the list of commands */
+    const char *help;             /* paragraphs and at least one example for --help */
     const struct option *options; /* ended by {0}; NULL: none */
     const struct option *common;  /* a second, shared list (such as scope and --json) or NULL */
     command_run *run;

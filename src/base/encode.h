@@ -21,5 +21,13 @@ bool base64url_decode(struct str text, void *bytes, size_t *len);
 
 /* Appends text with everything but unreserved characters as %XX. */
 bool percent_append(struct buf *out, struct str text, struct error *err) MUST_USE;
-/* Decodes %XX (and + as space in a query); false when malformed or with NUL. */
+/* Decodes %XX (and + as space in a query); false when malformed or with NUL. `out` has room
+ * for text.len bytes and is not NUL-terminated. */
 bool percent_decode(struct str text, bool is_query, char *out, size_t *len);
+
+/* The bytes of the first character, or 0 when it is not well-formed UTF-8 (or nothing is left). */
+size_t utf8_len(struct str text);
+bool utf8_is_valid(struct str text);
+
+/* Appends a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+bool json_quote(struct buf *out, struct str text, struct error *err) MUST_USE;

@@ -42,7 +42,8 @@ struct json_field {
     enum json_kind kind;
     size_t offset;
     enum json_need need;
-    int64_t max; /* bytes of text or raw, items of a list or map, or the largest integer */
+    int64_t max; /* bytes of text (0: 64 KiB) or raw (0: 1 MiB), items of a list or map
+                  * (0: 1024), or the largest integer (with min also 0: any) */
     int64_t min;
     const struct json_field *fields; /* of an object or of list items, ended by {0} */
     size_t size;                     /* of one list item struct */
@@ -71,7 +72,8 @@ bool json_find_raw(struct str text, const char *path, struct arena *arena, struc
 size_t json_count(struct str text, const char *path); /* items of a list, 0 when none */
 
 /* The writer puts commas and quotes; the caller opens and closes. A failed append (buffer over
- * its maximum) is remembered and reported once by json_end. `name` NULL inside lists and at the top. */
+ * its maximum) is remembered and reported once by json_end. `name` NULL inside lists and at the
+ * top. */
 struct json_writer {
     struct buf *out;
     struct error err;
@@ -81,8 +83,8 @@ struct json_writer {
 struct json_writer json_begin(struct buf *out);
 bool json_end(struct json_writer *writer, struct error *err) MUST_USE;
 
-void json_open(struct json_writer *writer, const char *name);  /* { */
-void json_close(struct json_writer *writer);                   /* } */
+void json_open(struct json_writer *writer, const char *name); /* { */
+void json_close(struct json_writer *writer);                  /* } */
 void json_open_list(struct json_writer *writer, const char *name);
 void json_close_list(struct json_writer *writer);
 void json_text(struct json_writer *writer, const char *name, struct str value);

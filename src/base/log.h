@@ -23,21 +23,21 @@ struct log_field {
     int64_t number;
 };
 
-#define LOG_STR(key, value)  ((struct log_field){key, LOG_FIELD_TEXT, str_of(value), 0})
+#define LOG_STR(key, value)   ((struct log_field){key, LOG_FIELD_TEXT, str_of(value), 0})
 #define LOG_SLICE(key, value) ((struct log_field){key, LOG_FIELD_TEXT, value, 0})
-#define LOG_INT(key, value)  ((struct log_field){key, LOG_FIELD_INT, {0}, (int64_t)(value)})
-#define LOG_ERR(err)         ((struct log_field){"error", LOG_FIELD_TEXT, str_of((err)->text), 0})
+#define LOG_INT(key, value)   ((struct log_field){key, LOG_FIELD_INT, {0}, (int64_t)(value)})
+#define LOG_ERR(err)          ((struct log_field){"error", LOG_FIELD_TEXT, str_of((err)->text), 0})
 
 /* Fields that every following line of this process carries, such as its role. */
 void log_setup(enum log_level level, enum log_format format, const char *role);
 bool log_level_parse(struct str name, enum log_level *level);
+bool log_format_parse(struct str name, enum log_format *format); /* "text", "json" */
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields, size_t n);
 
-#define LOG_AT(level, event, ...)                                                   \
-    log_write(level, event, (const struct log_field[]){{0}, ##__VA_ARGS__} + 1,     \
-              sizeof((const struct log_field[]){{0}, ##__VA_ARGS__}) /              \
-                      sizeof(struct log_field) -                                    \
+#define LOG_AT(level, event, ...)                                                                 \
+    log_write(level, event, (const struct log_field[]){{0}, ##__VA_ARGS__} + 1,                   \
+              sizeof((const struct log_field[]){{0}, ##__VA_ARGS__}) / sizeof(struct log_field) - \
                   1)
 #define log_debug(...) LOG_AT(LOG_DEBUG, __VA_ARGS__)
 #define log_info(...)  LOG_AT(LOG_INFO, __VA_ARGS__)

@@ -24,6 +24,7 @@ typedef void loop_signal(void *arg, int number);
 typedef void loop_exit(void *arg, pid_t pid, int status); /* a wait status */
 
 bool loop_create(struct loop **loop, struct error *err) MUST_USE;
+/* Forgets sources, timers, posts and children without calling them. */
 void loop_destroy(struct loop *loop);
 
 /* Runs until loop_stop; false when epoll itself fails. */
@@ -38,7 +39,8 @@ bool loop_add(struct loop *loop, int fd, unsigned events, loop_ready *ready, voi
 bool loop_change(struct loop_source *source, unsigned events, struct error *err) MUST_USE;
 void loop_remove(struct loop_source *source); /* accepts NULL */
 
-/* One shot. The timer is gone after it fired or was cancelled. */
+/* One shot. The timer is gone once it fires (before its callback runs) or is cancelled: forget
+ * the pointer then. */
 struct loop_timer *loop_after(struct loop *loop, int64_t delay_ms, loop_fire *fire, void *arg);
 void loop_cancel(struct loop_timer *timer); /* accepts NULL */
 
@@ -46,7 +48,7 @@ void loop_cancel(struct loop_timer *timer); /* accepts NULL */
 bool loop_signals(struct loop *loop, const int *numbers, size_t n, loop_signal *handle, void *arg,
                   struct error *err) MUST_USE;
 
-/* Reaps the child and calls once with its status. Uses a pidfd. */
+/* Reaps the child and calls once with its status, or with -1 when something else reaped it. */
 bool loop_child(struct loop *loop, pid_t pid, loop_exit *handle, void *arg,
                 struct error *err) MUST_USE;
 

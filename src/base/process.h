@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -20,7 +21,7 @@ struct process_spec {
     const char *const *env;  /* NULL: this process's environment */
     const char *cwd;         /* NULL: this process's */
     struct process_fd fds[PROCESS_FDS_MAX];
-    size_t n_fds;            /* 0, 1, 2 not named here become /dev/null */
+    size_t n_fds; /* 0, 1, 2 not named here become /dev/null */
     bool new_session;
     bool die_with_parent; /* SIGKILL when the thread that started it ends */
     /* Runs in the child before exec, for namespaces and limits; must be async-signal-safe. */
@@ -37,8 +38,7 @@ bool process_start(const struct process_spec *spec, struct process *process,
                    struct error *err) MUST_USE;
 
 /* Waits up to timeout_ms (-1: for ever). *status is a wait status. ERR_TIMEOUT leaves it alive. */
-bool process_wait(struct process *process, int timeout_ms, int *status,
-                  struct error *err) MUST_USE;
+bool process_wait(struct process *process, int timeout_ms, int *status, struct error *err) MUST_USE;
 bool process_signal(struct process *process, int number, struct error *err) MUST_USE;
 
 /* Kills if need be, reaps, closes. Accepts one that was never started (pidfd -1 or zeroed pid). */
@@ -46,8 +46,8 @@ void process_finish(struct process *process);
 
 /* Runs to the end with stdin from `input`; stdout and stderr go to the bufs (either may be
  * NULL: discarded). A non-zero exit is not an error here: see *status. ERR_TIMEOUT kills it. */
-bool process_run(const struct process_spec *spec, struct str input, int timeout_ms,
-                 struct buf *out, struct buf *errors, int *status, struct error *err) MUST_USE;
+bool process_run(const struct process_spec *spec, struct str input, int timeout_ms, struct buf *out,
+                 struct buf *errors, int *status, struct error *err) MUST_USE;
 
 /* process_run that must exit 0; otherwise ERR_INTERNAL with the last line of its stderr. */
 bool process_must(const char *const *argv, struct str input, int timeout_ms, struct buf *out,
