@@ -20,7 +20,8 @@
  *     channel_consumed(&ch, 3, bytes.len, &err);               now, or when they are durable
  *
  *     channel_open_stream(&ch, 5, CHANNEL_SENDS, &err);        then a message that names it, then
- *     channel_send_data(&ch, 5, piece, is_last, &err);         at most channel_send_room(&ch, 5) bytes
+ *     channel_send_data(&ch, 5, piece, is_last, &err);         at most channel_send_room(&ch, 5)
+ * bytes
  *
  * Callbacks may send. What a message borrows is valid only inside on_message.
  */
@@ -74,8 +75,8 @@ void channel_finish(struct channel *channel); /* does not close the descriptors 
 /* Reads what is there, up to 64 KiB a call, and hands on whole frames in order. CREDIT is
  * handled here; RESET too, and then also handed on. ERR_GONE when the peer has closed.
  * on_message and on_data return false to fail the channel. */
-bool channel_read(struct channel *channel, channel_on_message *on_message,
-                  channel_on_data *on_data, void *arg, struct error *err) MUST_USE;
+bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,
+                  void *arg, struct error *err) MUST_USE;
 
 /* The same for bytes that are already here. */
 bool channel_feed(struct channel *channel, struct str bytes, channel_on_message *on_message,
@@ -100,7 +101,7 @@ bool channel_is_open(const struct channel *channel, uint16_t number, unsigned di
 size_t channel_send_room(const struct channel *channel, uint16_t number);
 
 /* Queues bytes, and with is_end the end after them. Dropped without an error when the peer has
- * reset the stream; ERR_LIMIT when there are more than twice the window already. */
+ * reset the stream; ERR_LIMIT when the room was ignored by more than half a window. */
 bool channel_send_data(struct channel *channel, uint16_t number, struct str bytes, bool is_end,
                        struct error *err) MUST_USE;
 

@@ -1,0 +1,386 @@
+#include "protocol/channel.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/own.h"
+
+enum {
+    READ_PIECE = 65536,
+    WIRE_FILL = 65536, /* data is added to the wire up to here */
+    CREDIT_STEP = CHANNEL_WINDOW / 4,
+    QUEUE_MAX = 2 * CHANNEL_WINDOW,
+};
+
+static enum side peer_of(enum side side)
+{
+    switch (side) {
+    case SIDE_HOST: return SIDE_GUEST;
+    case SIDE_GUEST: return SIDE_HOST;
+    case SIDE_AGENT: return SIDE_ADAPTER;
+    case SIDE_ADAPTER: return SIDE_AGENT;
+    }
+    return SIDE_HOST;
+}
+
+static bool has_credit(const struct channel *channel)
+{
+    return channel->side == SIDE_HOST || channel->side == SIDE_GUEST;
+}
+
+void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side)
+{
+    *channel = (struct channel){
+        .fd_in = fd_in,
+        .fd_out = fd_out,
+        .side = side,
+        .control = {.max = CHANNEL_CONTROL_HARD},
+        .wire = {.max = CHANNEL_CONTROL_HARD + 2 * WIRE_FILL},
+    };
+    frame_decoder_init(&channel->decoder, peer_of(side));
+}
+
+void channel_finish(struct channel *channel)
+{
+    for (size_t i = 0; i < channel->n_streams; i++)
+        buf_finish(&channel->streams[i].queue);
+    free(channel->streams);
+    frame_decoder_finish(&channel->decoder);
+    arena_finish(&channel->arena);
+    buf_finish(&channel->control);
+    buf_finish(&channel->wire);
+    *channel = (struct channel){.fd_in = -1, .fd_out = -1, .has_failed = true};
+}
+
+static struct channel_stream *find_stream(const struct channel *channel, uint32_t number)
+{
+    for (size_t i = 0; i < channel->n_streams; i++) {
+        if (channel->streams[i].open && channel->streams[i].number == number)
+            return &channel->streams[i];
+    }
+    return NULL;
+}
+
+static void close_direction(struct channel_stream *stream, unsigned direction)
+{
+    stream->open &= ~direction;
+    if (direction == CHANNEL_SENDS || !stream->open)
+        buf_finish(&stream->queue);
+}
+
+static struct channel_stream *free_slot(struct channel *channel)
+{
+    for (size_t i = 0; i < channel->n_streams; i++) {
+        if (!channel->streams[i].open)
+            return &channel->streams[i];
+    }
+    if (channel->n_streams == CHANNEL_STREAMS_MAX)
+        return NULL;
+
+    size_t old = channel->n_streams, grown = old ? old * 2 : 8;
+    struct channel_stream *streams = alloc(grown * sizeof *streams);
+    memset(streams, 0, grown * sizeof *streams);
+    if (old)
+        memcpy(streams, channel->streams, old * sizeof *streams);
+    free(channel->streams);
+    channel->streams = streams;
+    channel->n_streams = grown;
+    return &streams[old];
+}
+
+bool channel_open_stream(struct channel *channel, uint16_t number, unsigned directions,
+                         struct error *err)
+{
+    if (number == 0 || find_stream(channel, number))
+        return error_set(err, ERR_INVALID, "stream %d is not free", number);
+
+    struct channel_stream *stream = free_slot(channel);
+    if (!stream)
+        return error_set(err, ERR_LIMIT, "over %d streams are open", CHANNEL_STREAMS_MAX);
+    *stream = (struct channel_stream){
+        .number = number,
+        .open = directions,
+        .queue = {.max = QUEUE_MAX},
+        .credit = CHANNEL_WINDOW,
+    };
+    return true;
+}
+
+bool channel_is_open(const struct channel *channel, uint16_t number, unsigned direction)
+{
+    const struct channel_stream *stream = find_stream(channel, number);
+
+    return stream && (stream->open & direction);
+}
+
+bool channel_send(struct channel *channel, enum message_type type, const void *message,
+                  struct error *err)
+{
+    if (channel->has_failed)
+        return error_set(err, ERR_GONE, "the channel has failed");
+
+    const struct message_info *info = message_info(type);
+    if (!info || !(info->senders & (unsigned)channel->side))
+        return error_set(err, ERR_INTERNAL, "message %d is not ours to send", (int)type);
+    if (!frame_append(&channel->control, type, message, err))
+        return error_wrap(err, "sending %s", info->name);
+    channel->n_control++;
+    return true;
+}
+
+bool channel_is_congested(const struct channel *channel)
+{
+    size_t unwritten = channel->wire.len - channel->written;
+
+    return channel->n_control >= CHANNEL_CONTROL_COUNT ||
+           channel->control.len + unwritten >= CHANNEL_CONTROL_SOFT;
+}
+
+size_t channel_send_room(const struct channel *channel, uint16_t number)
+{
+    const struct channel_stream *stream = find_stream(channel, number);
+
+    if (!stream || !(stream->open & CHANNEL_SENDS) || stream->is_ending)
+        return 0;
+    size_t queued = stream->queue.len - stream->taken;
+    return queued < CHANNEL_WINDOW ? CHANNEL_WINDOW - queued : 0;
+}
+
+/* The queue is moved to its front only when half of it is spent, so each byte moves once. */
+static void compact(struct channel_stream *stream)
+{
+    if (stream->taken == 0 || stream->taken < stream->queue.len / 2)
+        return;
+    buf_consume(&stream->queue, stream->taken);
+    stream->taken = 0;
+}
+
+bool channel_send_data(struct channel *channel, uint16_t number, struct str bytes, bool is_end,
+                       struct error *err)
+{
+    struct channel_stream *stream = find_stream(channel, number);
+
+    if (channel->has_failed)
+        return error_set(err, ERR_GONE, "the channel has failed");
+    if (!stream || !(stream->open & CHANNEL_SENDS) || stream->is_ending)
+        return true;
+    if (stream->queue.len - stream->taken + bytes.len > QUEUE_MAX - CHANNEL_WINDOW / 2)
+        return error_set(err, ERR_LIMIT, "stream %d is not being taken", number);
+    if (stream->queue.len + bytes.len > QUEUE_MAX) {
+        buf_consume(&stream->queue, stream->taken);
+        stream->taken = 0;
+    }
+    if (bytes.len && !buf_append(&stream->queue, bytes, err))
+        return false;
+    stream->is_ending = is_end;
+    return true;
+}
+
+/* Small amounts are saved up: the peer always keeps three quarters of its window. */
+bool channel_consumed(struct channel *channel, uint16_t number, size_t n, struct error *err)
+{
+    struct channel_stream *stream = find_stream(channel, number);
+
+    if (!has_credit(channel) || !stream || !(stream->open & CHANNEL_RECEIVES))
+        return true;
+    if (n > stream->outstanding - stream->consumed)
+        return error_set(err, ERR_INTERNAL, "stream %d: more consumed than came", number);
+    stream->consumed += (uint32_t)n;
+    if (stream->consumed < CREDIT_STEP || stream->is_discarding)
+        return true;
+
+    struct message_credit credit = {.stream = number, .bytes = stream->consumed};
+    stream->outstanding -= stream->consumed;
+    stream->consumed = 0;
+    return channel_send(channel, MESSAGE_CREDIT, &credit, err);
+}
+
+bool channel_reset(struct channel *channel, uint16_t number, uint32_t code, struct error *err)
+{
+    struct channel_stream *stream = find_stream(channel, number);
+
+    if (!stream || !(stream->open & CHANNEL_RECEIVES) || stream->is_discarding)
+        return true;
+    stream->is_discarding = true;
+    struct message_reset reset = {.stream = number, .code = code};
+    return channel_send(channel, MESSAGE_RESET, &reset, err);
+}
+
+static bool take_credit(struct channel *channel, const struct message_credit *credit,
+                        struct error *err)
+{
+    struct channel_stream *stream = find_stream(channel, credit->stream);
+
+    /* Credit for a stream that has ended meanwhile is late, not wrong. */
+    if (!stream || !(stream->open & CHANNEL_SENDS))
+        return true;
+    if (credit->bytes > CHANNEL_WINDOW - stream->credit)
+        return error_set(err, ERR_INVALID, "stream %u got more credit than its window",
+                         credit->stream);
+    stream->credit += credit->bytes;
+    return true;
+}
+
+/* The peer wants no more: the end is sent at once, so that it can forget the stream. */
+static void take_reset(struct channel *channel, const struct message_reset *reset)
+{
+    struct channel_stream *stream = find_stream(channel, reset->stream);
+
+    if (!stream || !(stream->open & CHANNEL_SENDS))
+        return;
+    stream->queue.len = stream->taken = 0;
+    stream->is_ending = true;
+}
+
+static bool take_data(struct channel *channel, const struct frame *frame, channel_on_data *on_data,
+                      void *arg, struct error *err)
+{
+    struct channel_stream *stream = find_stream(channel, frame->stream);
+    bool is_end = frame->flags & FRAME_END;
+
+    if (!stream || !(stream->open & CHANNEL_RECEIVES))
+        return error_set(err, ERR_INVALID, "data on stream %d, which is not open", frame->stream);
+    if (has_credit(channel)) {
+        if (frame->body.len > CHANNEL_WINDOW - stream->outstanding)
+            return error_set(err, ERR_INVALID, "stream %d went over its window", frame->stream);
+        stream->outstanding += (uint32_t)frame->body.len;
+    }
+    bool is_wanted = !stream->is_discarding;
+    if (is_end)
+        close_direction(stream, CHANNEL_RECEIVES);
+    return !is_wanted || on_data(arg, frame->stream, frame->body, is_end, err);
+}
+
+static bool take_frame(struct channel *channel, const struct frame *frame,
+                       channel_on_message *on_message, channel_on_data *on_data, void *arg,
+                       struct error *err)
+{
+    if (frame->type == MESSAGE_DATA)
+        return take_data(channel, frame, on_data, arg, err);
+
+    /* Every member of the union starts where `hello` does. */
+    struct message message = {.type = frame->type};
+    if (!message_decode(frame->type, frame->body, &channel->arena, &message.hello, err))
+        return false;
+    if (frame->type == MESSAGE_CREDIT)
+        return take_credit(channel, &message.credit, err);
+    if (frame->type == MESSAGE_RESET)
+        take_reset(channel, &message.reset);
+
+    bool is_fine = on_message(arg, &message, err);
+    arena_finish(&channel->arena);
+    return is_fine;
+}
+
+bool channel_feed(struct channel *channel, struct str bytes, channel_on_message *on_message,
+                  channel_on_data *on_data, void *arg, struct error *err)
+{
+    if (channel->has_failed)
+        return error_set(err, ERR_GONE, "the channel has failed");
+    while (bytes.len) {
+        struct frame frame;
+        bool is_whole = false;
+        if (!frame_decode(&channel->decoder, &bytes, &frame, &is_whole, err) ||
+            (is_whole && !take_frame(channel, &frame, on_message, on_data, arg, err))) {
+            channel->has_failed = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,
+                  void *arg, struct error *err)
+{
+    char bytes[READ_PIECE];
+    ssize_t got = read(channel->fd_in, bytes, sizeof bytes);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (got <= 0) {
+        channel->has_failed = true;
+        return got ? error_errno(err, "reading the channel")
+                   : error_set(err, ERR_GONE, "the other side closed the channel");
+    }
+    return channel_feed(channel, (struct str){bytes, (size_t)got}, on_message, on_data, arg, err);
+}
+
+/* Moves one DATA frame of the stream to the wire; false when it has nothing it may send. */
+static bool wire_one(struct channel *channel, struct channel_stream *stream)
+{
+    char header[FRAME_HEADER_LEN];
+    size_t len = stream->queue.len - stream->taken;
+    struct error err;
+
+    if (!(stream->open & CHANNEL_SENDS))
+        return false;
+    if (has_credit(channel) && len > stream->credit)
+        len = stream->credit;
+    if (len > CHANNEL_DATA_MAX)
+        len = CHANNEL_DATA_MAX;
+    bool is_end = stream->is_ending && len == stream->queue.len - stream->taken;
+    if (len == 0 && !is_end)
+        return false;
+
+    struct str bytes = {stream->queue.bytes + stream->taken, len};
+    frame_header(header, len, MESSAGE_DATA, is_end ? FRAME_END : 0, stream->number);
+    /* The wire has room for this by WIRE_FILL; were it not so, nothing may be lost in silence. */
+    if (!buf_append(&channel->wire, (struct str){header, sizeof header}, &err) ||
+        (len && !buf_append(&channel->wire, bytes, &err)))
+        abort();
+    stream->taken += len;
+    if (has_credit(channel))
+        stream->credit -= (uint32_t)len;
+    compact(stream);
+    if (is_end)
+        close_direction(stream, CHANNEL_SENDS);
+    return true;
+}
+
+/* Streams take turns; the turn goes on where the last one stopped. */
+static void wire_data(struct channel *channel)
+{
+    size_t idle = 0;
+
+    while (idle < channel->n_streams && channel->wire.len < WIRE_FILL) {
+        channel->next_stream = (channel->next_stream + 1) % channel->n_streams;
+        idle = wire_one(channel, &channel->streams[channel->next_stream]) ? 0 : idle + 1;
+    }
+}
+
+static bool fill_wire(struct channel *channel, struct error *err)
+{
+    channel->wire.len = channel->written = 0;
+    if (channel->control.len && !buf_append(&channel->wire, buf_str(&channel->control), err))
+        return false;
+    channel->control.len = channel->n_control = 0;
+    wire_data(channel);
+    return true;
+}
+
+bool channel_flush(struct channel *channel, bool *wants_write, struct error *err)
+{
+    *wants_write = false;
+    if (channel->has_failed)
+        return error_set(err, ERR_GONE, "the channel has failed");
+    for (;;) {
+        if (channel->written == channel->wire.len && !fill_wire(channel, err))
+            return false;
+        if (channel->wire.len == 0)
+            return true;
+
+        ssize_t put = write(channel->fd_out, channel->wire.bytes + channel->written,
+                            channel->wire.len - channel->written);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0 && errno == EAGAIN) {
+            *wants_write = true;
+            return true;
+        }
+        if (put < 0) {
+            channel->has_failed = true;
+            return error_errno(err, "writing the channel");
+        }
+        channel->written += (size_t)put;
+    }
+}
