@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """Embed the numbered migrations NNNN_name.sql of a folder in C, each with a checksum of its statements.
 
 Numbers start at 1 and have no gaps, so that the number of migrations is the schema's version.

@@ -104,5 +104,5 @@ def c_string(text):
 
 def write_depfile(depfile, target, folder, files):
     """The folder is an input too: a new file in it is a reason to run again."""
-    inputs = " ".join(str(path).replace(" ", "\\ ") for path in [folder, *files])
+    inputs = " ".join(str(path).replace(" ", "\\ ") for path in [folder, *files, __file__])
     depfile.write_text(f"{target}: {inputs}\n")

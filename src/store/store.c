@@ -110,7 +110,7 @@ static bool keep_outcome(struct tx *tx, bool ok, const struct error *err)
 static bool check_params(const struct query *query, const struct value *params, size_t n_params,
                          struct error *err)
 {
-    if (n_params != (size_t)query->n_params)
+    if (n_params != (size_t)query->n_params || n_params > QUERY_PARAMS_MAX)
         return error_set(err, ERR_INTERNAL, "%s takes %d parameters and was given %zu", query->name,
                          query->n_params, n_params);
     for (size_t i = 0; i < n_params; i++) {
