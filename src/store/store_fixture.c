@@ -8,13 +8,13 @@
 #include "base/own.h"
 #include "base/process.h"
 
-enum { ANSWER_MS = 60000 };
+enum { ANSWER_MS = 60000, ANSWER_MAX = 256 };
 
 static struct {
     bool is_started;
     struct process process;
     int commands, answers;
-    char url[FIXTURE_URL_MAX - 64], skip[FIXTURE_URL_MAX];
+    char url[ANSWER_MAX], skip[ANSWER_MAX];
     int n_schemas;
 } server = {.process.pidfd = -1, .commands = -1, .answers = -1};
 
@@ -35,7 +35,7 @@ static bool read_line(char *line, size_t size, struct error *err)
 
 static bool run_command(const char *command, struct error *err)
 {
-    char line[FIXTURE_URL_MAX];
+    char line[ANSWER_MAX];
     size_t len = strlen(command);
 
     if (write(server.commands, command, len) != (ssize_t)len)
@@ -98,7 +98,7 @@ static bool start_script(struct error *err)
 
 static bool server_start(struct error *err)
 {
-    char line[FIXTURE_URL_MAX];
+    char line[ANSWER_MAX];
 
     server.is_started = true;
     if (!start_script(err))
