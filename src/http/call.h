@@ -17,18 +17,20 @@
 struct call {
     const struct request *request;
     struct route_match match;
-    struct str path, query;  /* the target, cut at '?' and not decoded */
-    struct arena *arena;     /* freed after the answer was sent */
-    void *app;               /* the product's state, as given to http_server_create */
-    void *caller;            /* what authorize found out; lives in the arena */
-    char id[ID_TEXT];        /* X-Request-ID */
-    int upload_fd;           /* of an upload route: the whole body, at offset 0; else -1 */
+    struct str path, query; /* the target, cut at '?' and not decoded */
+    struct arena *arena;    /* freed after the answer was sent, or a parked call runs again */
+    void *app;              /* the product's state, as given to http_server_create */
+    void *caller;           /* what authorize found out; lives in the arena */
+    char id[ID_TEXT];       /* X-Request-ID */
+    int upload_fd;          /* of an upload route: the whole body, at offset 0; else -1 */
     uint64_t upload_len;
-    bool peer_is_local;      /* loopback or unix socket */
+    bool peer_is_local; /* loopback or unix socket */
     bool over_unix_socket;
-    bool is_last_try;        /* a parked call whose time is over: answer now */
+    bool is_last_try;    /* a parked call whose time is over: answer now */
+    const char *failure; /* why the answer is a 500, for the log; NULL: it is none */
 };
 
+/* Percent-decoded, as match.params, match.project and match.environment are. */
 struct str call_param(const struct call *call, size_t index);
 struct str call_header(const struct call *call, struct str name);
 
@@ -37,14 +39,16 @@ bool call_query(struct call *call, const char *name, struct str *value, bool *fo
                 struct error *err) MUST_USE;
 
 /* An integer query parameter between min and max, or the fallback. */
-bool call_query_int(struct call *call, const char *name, int64_t min, int64_t max,
-                    int64_t fallback, int64_t *value, struct error *err) MUST_USE;
+bool call_query_int(struct call *call, const char *name, int64_t min, int64_t max, int64_t fallback,
+                    int64_t *value, struct error *err) MUST_USE;
 
-/* A stream the server pulls from: never more than the client has read. */
+/* A stream the server pulls from: never more than the client has read. It outlives the call:
+ * `state` must point neither into the arena nor into the request. */
 struct response_source {
     const char *topic; /* a wake-up of it means: pull again. NULL for a finite download */
     const char *content_type;
-    bool is_sse; /* keep-alive comments, 30 minute limit, no buffering headers */
+    bool is_sse;     /* keep-alive comments, 30 minute limit, no buffering headers */
+    uint64_t length; /* of a download when it is known, else 0: chunked */
     /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was
      * sent. *over: the stream ends after it. Neither: wait for the topic. */
     bool (*pull)(void *state, struct buf *out, bool *more, bool *over, struct error *err);
@@ -61,8 +65,8 @@ bool response_header(struct response *res, const char *name, struct str value,
                      struct error *err) MUST_USE;
 void response_stream(struct response *res, const struct response_source *source);
 
-/* Answer later: the handler runs again when `topic` is woken, and for the last time
- * (call->is_last_try) after wait_ms. */
+/* Answer later: the caller is authorized and the handler runs again when `topic` is woken, and
+ * for the last time (call->is_last_try) wait_ms after it first parked. */
 void response_park(struct response *res, const char *topic, int64_t wait_ms);
 
 /* The error body of the API: {"error", "code", "details"?}. `details` is JSON or empty. */

@@ -27,6 +27,7 @@ struct route {
     size_t body_max; /* bytes of body; 0: the server's default for JSON */
     bool upload;     /* the body is spooled to an unlinked file instead of memory */
     bool scoped;     /* also reachable below /api/projects/:project/environments/:environment */
+    bool instant; /* runs on the loop itself, without authorize: only for public, never blocking */
 };
 
 struct route_match {
@@ -34,8 +35,10 @@ struct route_match {
     struct str params[ROUTE_PARAMS_MAX]; /* in the order the pattern names them */
     size_t n_params;
     struct str project, environment; /* of a scoped path, else empty */
+    unsigned allowed;                /* with ERR_METHOD: 1 << method for each that is served */
 };
 
-/* ERR_NOT_FOUND when no pattern fits; ERR_METHOD when only the method is wrong. */
+/* HEAD is served by the row of GET. ERR_NOT_FOUND when no pattern fits; ERR_METHOD when only the
+ * method is wrong. */
 bool route_find(const struct route *table, size_t n, enum http_method method, struct str path,
                 struct route_match *match, struct error *err) MUST_USE;

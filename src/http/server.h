@@ -20,16 +20,20 @@ struct http_config {
     void *app;
     /* On the pool before the handler: finds the caller and checks route->needs. */
     bool (*authorize)(struct call *call, struct error *err);
-    /* On the loop after each answer, for the access log; may be NULL. */
+    /* On the loop when an answer is about to be sent, for the access log; may be NULL. A client
+     * that left before gives 499; a refused head has no route in call->match. */
     void (*answered)(const struct call *call, int status, int64_t took_ms);
-    const char *spool_dir;    /* where uploads are spooled */
-    size_t json_max;          /* default body limit */
-    size_t connections_max;   /* over all listeners; more are closed at once */
-    int64_t head_timeout_ms;  /* first byte to end of head (slow loris) */
-    int64_t body_timeout_ms;  /* without a byte of body */
-    int64_t idle_timeout_ms;  /* between requests */
-    int64_t write_timeout_ms; /* without progress while bytes wait: a slow reader is cut */
-    const char *response_headers; /* extra header lines for every answer, each ending in CRLF, or NULL */
+    const char *spool_dir;        /* where uploads are spooled */
+    size_t json_max;              /* default body limit */
+    size_t connections_max;       /* over all listeners; more are closed at once */
+    int64_t head_timeout_ms;      /* first byte to end of head (slow loris) */
+    int64_t body_timeout_ms;      /* without a byte of body */
+    int64_t idle_timeout_ms;      /* between requests */
+    int64_t write_timeout_ms;     /* without progress while bytes wait: a slow reader is cut */
+    int64_t stream_quiet_ms;      /* silence before an SSE keep-alive comment; 0: 15 s */
+    int64_t stream_end_ms;        /* after which an SSE stream is ended; 0: 30 min */
+    size_t body_budget;           /* bytes of all bodies in memory together; 0: 256 MiB */
+    const char *response_headers; /* for every answer, each line ending in CRLF, or NULL */
 };
 
 bool http_server_create(const struct http_config *config, struct http_server **server,
@@ -45,6 +49,7 @@ void http_server_wake(struct http_server *server, const char *topic);
 
 /* Stops accepting, lets answers finish for up to grace_ms (streams are ended at once), then calls
  * done on the loop. */
-void http_server_shutdown(struct http_server *server, int64_t grace_ms, loop_fire *done,
-                          void *arg);
+void http_server_shutdown(struct http_server *server, int64_t grace_ms, loop_fire *done, void *arg);
+
+/* After the pool has ended, when the loop runs no more. */
 void http_server_destroy(struct http_server *server);
