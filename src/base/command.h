@@ -34,6 +34,8 @@ struct invocation {
         const char *value; /* NULL for a flag */
     } values[COMMAND_VALUES_MAX];
     size_t n_values;
+    bool wants_help;    /* --help: print that of `command`, which may be NULL, and run nothing */
+    bool wants_version; /* --version without a command */
 };
 
 typedef bool command_run(const struct invocation *invocation, int *exit_code, struct error *err);
@@ -46,12 +48,14 @@ struct command {
     const struct option *options; /* ended by {0}; NULL: none */
     const struct option *common;  /* a second, shared list (such as scope and --json) or NULL */
     command_run *run;
-    bool internal; /* not listed */
-    int min_args, max_args;
+    bool internal;          /* not listed */
+    int min_args, max_args; /* max_args -1: no limit */
 };
 
-/* Finds the command of the longest matching name and parses what follows. Options may stand
- * anywhere; `--` ends them. ERR_INVALID says what is wrong and names `helmr X --help`. */
+/* argc and argv as main got them. Finds the command of the longest matching name and parses the
+ * rest. Options may stand anywhere; `--` ends them. A letter that both lists have goes to the
+ * command's own option when its value holds a '=', else to the common one. ERR_INVALID says what
+ * is wrong and names `helmr X --help`. */
 bool command_parse(const struct command *table, size_t n, int argc, char **argv,
                    struct invocation *invocation, struct error *err) MUST_USE;
 
@@ -62,4 +66,6 @@ const char *invocation_nth(const struct invocation *invocation, const char *opti
 
 void command_print_help(const struct command *table, size_t n, const struct command *command,
                         FILE *out); /* command NULL: the overview */
+
+bool command_has_completion(const char *shell); /* "bash", "zsh", "fish" */
 void command_print_completion(const struct command *table, size_t n, const char *shell, FILE *out);
