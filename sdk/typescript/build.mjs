@@ -1,0 +1,17 @@
+// One file for programs, declarations for editors. One file because every run loads it, and opening
+// a file is slow inside a sandbox.
+import { build } from "esbuild";
+import { execFileSync } from "node:child_process";
+import { rmSync } from "node:fs";
+
+rmSync("dist", { recursive: true, force: true });
+execFileSync("tsc", ["--project", "tsconfig.build.json"], { stdio: "inherit" });
+await build({
+  entryPoints: ["src/index.ts"],
+  outfile: "dist/index.js",
+  bundle: true,
+  platform: "node",
+  target: "node22.18",
+  format: "esm",
+  legalComments: "none",
+});

@@ -1,0 +1,22 @@
+import { Runs } from "./runs.js";
+import { Tasks } from "./tasks.js";
+import { Transport } from "./transport.js";
+import type { ClientOptions } from "./transport.js";
+
+export class HelmrClient {
+  readonly tasks: Tasks;
+  readonly runs: Runs;
+
+  constructor(options: ClientOptions = {}) {
+    const transport = new Transport(options);
+    this.tasks = new Tasks(() => transport);
+    this.runs = new Runs(() => transport);
+  }
+}
+
+/* Made at the first call, so that importing the package needs no server. */
+let transport: Transport | undefined;
+const fromEnvironment = (): Transport => (transport ??= new Transport({}));
+
+export const tasks = new Tasks(fromEnvironment);
+export const runs = new Runs(fromEnvironment);

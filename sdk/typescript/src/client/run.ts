@@ -1,0 +1,107 @@
+// A run as the server shows it, in the words of this package.
+
+export type RunStatus =
+  "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "expired";
+
+export interface RunError {
+  readonly layer: string;
+  readonly failureKind: string;
+  readonly message: string;
+  readonly details?: Record<string, unknown>;
+}
+
+export interface RunSnapshot {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly workspaceId: string;
+  readonly taskId: string;
+  readonly status: RunStatus;
+  readonly exitCode: number | null;
+  readonly attemptNumber?: number;
+  readonly output?: unknown;
+  readonly error?: RunError;
+  readonly metadata: Record<string, unknown>;
+  readonly tags: readonly string[];
+  readonly payload: unknown;
+  readonly deploymentVersion: string;
+  readonly apiVersion: string;
+  readonly sdkVersion?: string;
+  readonly cliVersion?: string;
+  readonly isolation?: {
+    readonly engine: string;
+    readonly grade: string;
+    readonly accelerated: boolean;
+  };
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly startedAt?: Date;
+  readonly finishedAt?: Date;
+  readonly isQueued: boolean;
+  readonly isRunning: boolean;
+  readonly isWaiting: boolean;
+  readonly isTerminal: boolean;
+  readonly isSuccess: boolean;
+  readonly isFailed: boolean;
+  readonly isCancelled: boolean;
+  readonly isExpired: boolean;
+}
+
+/** A run, its handle or its id. */
+export type RunRef = string | { readonly id: string };
+
+export const runId = (run: RunRef): string => (typeof run === "string" ? run : run.id);
+
+export type RunRecord = Record<string, any> & { id: string; status: RunStatus };
+
+const live: readonly RunStatus[] = ["queued", "running", "waiting"];
+
+function failure(error: Record<string, any>): RunError {
+  const { layer, failure_kind, message, details } = error;
+  return { layer, failureKind: failure_kind, message, ...(details && { details }) };
+}
+
+/** Only the members the server gave: absent and null are both left out. */
+function given(members: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+const date = (text: string | null | undefined): Date | undefined =>
+  text ? new Date(text) : undefined;
+
+export function runSnapshot(run: RunRecord): RunSnapshot {
+  return {
+    id: run.id,
+    sessionId: run.session_id,
+    workspaceId: run.workspace_id,
+    taskId: run.task_id,
+    status: run.status,
+    exitCode: run.exit_code ?? null,
+    metadata: run.metadata ?? {},
+    tags: run.tags ?? [],
+    payload: run.payload,
+    deploymentVersion: run.deployment_version,
+    apiVersion: run.api_version,
+    createdAt: new Date(run.created_at),
+    updatedAt: new Date(run.updated_at),
+    ...given({
+      attemptNumber: run.attempt_number,
+      output: run.output,
+      error: run.error && failure(run.error),
+      sdkVersion: run.sdk_version,
+      cliVersion: run.cli_version,
+      isolation: run.isolation,
+      startedAt: date(run.started_at),
+      finishedAt: date(run.finished_at),
+    }),
+    isQueued: run.status === "queued",
+    isRunning: run.status === "running",
+    isWaiting: run.status === "waiting",
+    isTerminal: !live.includes(run.status),
+    isSuccess: run.status === "succeeded",
+    isFailed: run.status === "failed",
+    isCancelled: run.status === "cancelled",
+    isExpired: run.status === "expired",
+  };
+}

@@ -1,0 +1,239 @@
+import { AuthError, HelmrApiError, RunNotFoundError, TimeoutError } from "../errors.js";
+import { follow, runEvent } from "./events.js";
+import type { EventRecord, RunEvent } from "./events.js";
+import { runId, runSnapshot } from "./run.js";
+import type { RunRecord, RunRef, RunSnapshot, RunStatus } from "./run.js";
+import { sleep } from "./sleep.js";
+import type { Call, RequestOptions, Transport } from "./transport.js";
+
+export interface RunListOptions extends RequestOptions {
+  /** Runs that are not over, unless given. */
+  status?: RunStatus | "live" | "all";
+  sessionId?: string;
+  taskId?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+export interface RunPage {
+  readonly runs: RunSnapshot[];
+  readonly nextCursor?: string;
+}
+
+export interface RunLogs {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly cursor: string;
+  readonly truncated: boolean;
+}
+
+export interface RunOperation {
+  readonly id: string;
+  readonly runId: string;
+  readonly kind: "cancel";
+  readonly status: "pending" | "applied" | "ignored";
+  readonly reason?: string;
+  readonly createdAt: Date;
+  readonly appliedAt?: Date;
+}
+
+interface OperationRecord {
+  id: string;
+  run_id: string;
+  kind: "cancel";
+  status: RunOperation["status"];
+  reason?: string;
+  created_at: string;
+  applied_at?: string;
+}
+
+interface LogRecord {
+  stdout_base64: string;
+  stderr_base64: string;
+  cursor: string;
+  truncated: boolean;
+}
+
+interface EventPage {
+  events: EventRecord[];
+  next_cursor?: string;
+}
+
+const pollMs = 1000;
+
+function operation(of: OperationRecord): RunOperation {
+  return {
+    id: of.id,
+    runId: of.run_id,
+    kind: of.kind,
+    status: of.status,
+    createdAt: new Date(of.created_at),
+    ...(of.reason && { reason: of.reason }),
+    ...(of.applied_at && { appliedAt: new Date(of.applied_at) }),
+  };
+}
+
+function decoded(base64: string): string {
+  return new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)));
+}
+
+export class Runs {
+  readonly #transport: () => Transport;
+  readonly logs = {
+    retrieve: (run: RunRef, options: RequestOptions = {}) => this.#logs(run, options),
+  };
+  readonly events = {
+    list: (run: RunRef, options: RequestOptions & { cursor?: string; pageSize?: number } = {}) =>
+      this.#events(run, options),
+    subscribe: (run: RunRef, options: RequestOptions & { cursor?: string } = {}) =>
+      this.#subscribe(run, options),
+  };
+
+  constructor(transport: () => Transport) {
+    this.#transport = transport;
+  }
+
+  async retrieve(run: RunRef, options: RequestOptions = {}): Promise<RunSnapshot> {
+    return runSnapshot(await this.#call<RunRecord>("GET", run, "", options));
+  }
+
+  async list(options: RunListOptions = {}): Promise<RunSnapshot[]> {
+    return (await this.listPage(options)).runs;
+  }
+
+  async listPage(options: RunListOptions = {}): Promise<RunPage> {
+    const { status, sessionId, taskId, limit, cursor, ...request } = options;
+    const query = { status, session_id: sessionId, task_id: taskId, limit, cursor };
+    const page = await this.#transport().json<{ runs: RunRecord[]; next_cursor?: string }>(
+      "GET",
+      "/runs",
+      {
+        ...request,
+        query,
+      },
+    );
+    return {
+      runs: page.runs.map(runSnapshot),
+      ...(page.next_cursor && { nextCursor: page.next_cursor }),
+    };
+  }
+
+  async cancel(
+    run: RunRef,
+    options: RequestOptions & { reason?: string; force?: boolean; idempotencyKey?: string } = {},
+  ): Promise<{ run: RunSnapshot; operation: RunOperation }> {
+    const { reason, force, idempotencyKey, ...request } = options;
+    const body = { reason, force, idempotency_key: idempotencyKey };
+    const answer = await this.#call<{ run: RunRecord; operation: OperationRecord }>(
+      "POST",
+      run,
+      "/cancel",
+      {
+        ...request,
+        body,
+      },
+    );
+    return { run: runSnapshot(answer.run), operation: operation(answer.operation) };
+  }
+
+  /** The run's snapshot once it is over. Follows its events; asks again when they break off. */
+  async wait(
+    run: RunRef,
+    options: RequestOptions & { timeoutMs?: number; intervalMs?: number } = {},
+  ): Promise<RunSnapshot> {
+    const { timeoutMs, intervalMs = pollMs, ...request } = options;
+    const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+    const signals = [limit, request.signal].filter((signal) => signal !== undefined);
+    const bounded = { ...request, ...(signals.length > 0 && { signal: AbortSignal.any(signals) }) };
+    try {
+      return await this.#untilTerminal(run, bounded, intervalMs);
+    } catch (error) {
+      if (limit?.aborted && !request.signal?.aborted)
+        throw new TimeoutError(`run ${runId(run)} was not over after ${timeoutMs} ms`);
+      throw error;
+    }
+  }
+
+  async #untilTerminal(
+    run: RunRef,
+    options: RequestOptions,
+    intervalMs: number,
+  ): Promise<RunSnapshot> {
+    for (;;) {
+      const snapshot = await this.retrieve(run, options);
+      if (snapshot.isTerminal) return snapshot;
+      try {
+        for await (const _event of this.#subscribe(run, options));
+      } catch (error) {
+        if (
+          options.signal?.aborted ||
+          error instanceof AuthError ||
+          error instanceof RunNotFoundError
+        )
+          throw error;
+        await sleep(intervalMs, options.signal);
+      }
+    }
+  }
+
+  async #logs(run: RunRef, options: RequestOptions): Promise<RunLogs> {
+    const log = await this.#call<LogRecord>("GET", run, "/logs", options);
+    return {
+      stdout: decoded(log.stdout_base64),
+      stderr: decoded(log.stderr_base64),
+      cursor: log.cursor,
+      truncated: log.truncated,
+    };
+  }
+
+  async #events(
+    run: RunRef,
+    options: RequestOptions & { cursor?: string; pageSize?: number },
+  ): Promise<RunEvent[]> {
+    const { cursor: start, pageSize, ...request } = options;
+    const all: RunEvent[] = [];
+    for (let cursor = start; ;) {
+      const query = { cursor, limit: pageSize };
+      const page = await this.#call<EventPage>("GET", run, "/events", { ...request, query });
+      all.push(...page.events.map(runEvent).filter((event) => event !== undefined));
+      if (page.next_cursor === undefined || page.next_cursor === null) return all;
+      cursor = page.next_cursor;
+    }
+  }
+
+  async *#subscribe(
+    run: RunRef,
+    options: RequestOptions & { cursor?: string },
+  ): AsyncGenerator<RunEvent> {
+    try {
+      for await (const record of follow(
+        this.#transport(),
+        `/runs/${encodeURIComponent(runId(run))}/events`,
+        options,
+      )) {
+        const event = runEvent(record);
+        if (event) yield event;
+      }
+    } catch (error) {
+      throw notFound(error, run);
+    }
+  }
+
+  async #call<T>(method: string, run: RunRef, path: string, call: Call): Promise<T> {
+    try {
+      return await this.#transport().json<T>(
+        method,
+        `/runs/${encodeURIComponent(runId(run))}${path}`,
+        call,
+      );
+    } catch (error) {
+      throw notFound(error, run);
+    }
+  }
+}
+
+function notFound(error: unknown, run: RunRef): unknown {
+  return error instanceof HelmrApiError && error.status === 404
+    ? new RunNotFoundError(runId(run))
+    : error;
+}

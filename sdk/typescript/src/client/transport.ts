@@ -1,0 +1,114 @@
+// One server and one credential. Every answer that is not a success becomes an error class.
+import { AuthError, HelmrApiError, UnsupportedTransportError } from "../errors.js";
+import { apiVersion, version } from "../version.js";
+
+export interface ClientOptions {
+  /** HELMR_API_URL unless given. */
+  url?: string;
+  /** HELMR_API_KEY unless given. */
+  apiKey?: string;
+  fetch?: typeof fetch;
+}
+
+export interface RequestOptions {
+  signal?: AbortSignal;
+  /** For a person's session; an API key has its own scope. */
+  projectId?: string;
+  environmentId?: string;
+}
+
+export interface Call extends RequestOptions {
+  query?: Record<string, string | number | undefined>;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+function baseUrl(given: string | undefined): string {
+  const text = given ?? process.env.HELMR_API_URL;
+  if (!text) throw new UnsupportedTransportError("no server: give url or set HELMR_API_URL");
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new UnsupportedTransportError(`the server's address is not a URL: ${text}`);
+  }
+  if (url.search !== "" || url.hash !== "")
+    throw new UnsupportedTransportError(
+      `the server's address must not have a query or fragment: ${text}`,
+    );
+  if (url.protocol === "http:" && isLoopback(url.hostname))
+    console.warn(`helmr: ${url.origin} is not encrypted; fine on this machine only`);
+  else if (url.protocol !== "https:")
+    throw new UnsupportedTransportError(
+      `the server's address must be https, or http on this machine: ${text}`,
+    );
+  return url.href.replace(/\/+$/, "");
+}
+
+/** The part after /api, in the scope the caller named. */
+function scoped(path: string, { projectId, environmentId }: RequestOptions): string {
+  if (projectId === undefined && environmentId === undefined) return `/api${path}`;
+  if (projectId === undefined || environmentId === undefined)
+    throw new TypeError("projectId and environmentId must be given together");
+  return `/api/projects/${encodeURIComponent(projectId)}/environments/${encodeURIComponent(environmentId)}${path}`;
+}
+
+function errorOf(status: number, body: string, requestId: string | null): Error {
+  let parsed: { error?: string; code?: string; details?: Record<string, unknown> } = {};
+  try {
+    parsed = JSON.parse(body) as typeof parsed;
+  } catch {
+    /* A proxy in between may answer in its own words. */
+  }
+  if (status === 401) return new AuthError(parsed.error ?? "the server asks for a valid API key");
+  return new HelmrApiError(body, {
+    status,
+    code: parsed.code ?? "unknown",
+    ...(parsed.details && { details: parsed.details }),
+    ...(requestId !== null && { requestId }),
+  });
+}
+
+export class Transport {
+  readonly #base: string;
+  readonly #key: string | undefined;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: ClientOptions) {
+    this.#base = baseUrl(options.url);
+    this.#key = options.apiKey ?? process.env.HELMR_API_KEY;
+    this.#fetch = options.fetch ?? globalThis.fetch;
+  }
+
+  /** A response of a success status, its body not yet read. */
+  async open(method: string, path: string, call: Call = {}): Promise<Response> {
+    const url = new URL(this.#base + scoped(path, call));
+    for (const [name, value] of Object.entries(call.query ?? {}))
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    const headers: Record<string, string> = {
+      "Helmr-API-Version": apiVersion,
+      "Helmr-SDK-Version": version,
+      ...(this.#key !== undefined && { Authorization: `Bearer ${this.#key}` }),
+      ...(call.body !== undefined && { "Content-Type": "application/json" }),
+      ...call.headers,
+    };
+    const response = await this.#fetch(url, {
+      method,
+      headers,
+      ...(call.body !== undefined && { body: JSON.stringify(call.body) }),
+      ...(call.signal && { signal: call.signal }),
+    });
+    if (!response.ok)
+      throw errorOf(response.status, await response.text(), response.headers.get("x-request-id"));
+    return response;
+  }
+
+  async json<T>(method: string, path: string, call: Call = {}): Promise<T> {
+    const response = await this.open(method, path, call);
+    return (await response.json()) as T;
+  }
+}

@@ -1,0 +1,101 @@
+import { brand, hasBrand } from "./brand.js";
+import type { SchemaIssue } from "./schema.js";
+
+// instanceof asks the brand, so that an error of another copy of the package is recognised.
+
+/** The API key or session was refused. */
+export class AuthError extends Error {
+  override readonly name = "AuthError";
+  constructor(message: string) {
+    super(message);
+    brand(this, "AuthError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "AuthError");
+  }
+}
+
+/** The server refused a request for another reason. */
+export class HelmrApiError extends Error {
+  override readonly name = "HelmrApiError";
+  readonly status: number;
+  readonly code: string;
+  readonly details: Record<string, unknown> | undefined;
+  readonly requestId: string | undefined;
+  constructor(
+    body: string,
+    of: { status: number; code: string; details?: Record<string, unknown>; requestId?: string },
+  ) {
+    super(`Helmr API ${of.status}: ${body}`);
+    this.status = of.status;
+    this.code = of.code;
+    this.details = of.details;
+    this.requestId = of.requestId;
+    brand(this, "HelmrApiError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "HelmrApiError");
+  }
+}
+
+export class RunNotFoundError extends Error {
+  override readonly name = "RunNotFoundError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`there is no run ${runId}`);
+    this.runId = runId;
+    brand(this, "RunNotFoundError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "RunNotFoundError");
+  }
+}
+
+/** The caller's own limit passed; the run itself goes on. */
+export class TimeoutError extends Error {
+  override readonly name = "TimeoutError";
+  constructor(message: string) {
+    super(message);
+    brand(this, "TimeoutError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "TimeoutError");
+  }
+}
+
+/** There is no server to speak to, or none this way. */
+export class UnsupportedTransportError extends Error {
+  override readonly name = "UnsupportedTransportError";
+  constructor(message: string) {
+    super(message);
+    brand(this, "UnsupportedTransportError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "UnsupportedTransportError");
+  }
+}
+
+const shownIssues = 5;
+
+function issueText(issue: SchemaIssue): string {
+  const path = (issue.path ?? [])
+    .map((part) => String(typeof part === "object" ? part.key : part))
+    .join(".");
+  return path === "" ? issue.message : `${path}: ${issue.message}`;
+}
+
+/** A schema refused a value. */
+export class PayloadSchemaValidationError extends Error {
+  override readonly name = "PayloadSchemaValidationError";
+  readonly issues: readonly SchemaIssue[];
+  constructor(label: string, issues: readonly SchemaIssue[]) {
+    const shown = issues.slice(0, shownIssues).map(issueText).join("; ");
+    const more = issues.length > shownIssues ? ` (+${issues.length - shownIssues} more)` : "";
+    super(`${label}: ${shown}${more}`);
+    this.issues = issues;
+    brand(this, "PayloadSchemaValidationError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "PayloadSchemaValidationError");
+  }
+}

@@ -1,0 +1,34 @@
+export { cache, source } from "./source.js";
+export type { CacheRef, SourceDirRef, SourceFileRef } from "./source.js";
+export { image } from "./image.js";
+export type { ImageBuilder, RunStepOptions } from "./image.js";
+export { sandbox } from "./sandbox.js";
+export type { ResourceOptions, SandboxBuilder } from "./sandbox.js";
+export type { NetworkOptions } from "./network.js";
+export { queue } from "./queue.js";
+export type { QueueDefinition } from "./queue.js";
+export { task } from "./task.js";
+export type { Task, TaskOutput, TaskPayload, TaskTriggerPayload } from "./task.js";
+export type { BrokerRule, Placement } from "./secret.js";
+export type { Backoff, RetryOptions } from "./retry.js";
+export type { DurationInput, DurationObject } from "./duration.js";
+export { defineConfig } from "./config.js";
+export type { Config } from "./config.js";
+export { validateSecretName } from "./names.js";
+export type { SchemaIssue, SchemaResult, StandardSchemaV1 } from "./schema.js";
+export type { TaskContext, TaskLog } from "./context.js";
+export { logger } from "./logger.js";
+export { HelmrClient, runs, tasks } from "./client/client.js";
+export type { ClientOptions, RequestOptions } from "./client/transport.js";
+export type { DeployedTask, RunHandle, TriggerOptions } from "./client/tasks.js";
+export type { RunListOptions, RunLogs, RunOperation, RunPage } from "./client/runs.js";
+export type { RunError, RunRef, RunSnapshot, RunStatus } from "./client/run.js";
+export type { RunEvent } from "./client/events.js";
+export {
+  AuthError,
+  HelmrApiError,
+  PayloadSchemaValidationError,
+  RunNotFoundError,
+  TimeoutError,
+  UnsupportedTransportError,
+} from "./errors.js";
