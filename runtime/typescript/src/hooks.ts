@@ -1,0 +1,115 @@
+// How the author's modules find each other and their packages. Types were stripped when the project
+// was deployed, so a .ts file is plain JavaScript here and Node is told so instead of asked.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { createRequire, isBuiltin, registerHooks } from "node:module";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { sdkEntry, taskRoot } from "./places.ts";
+
+type Resolve = NonNullable<Parameters<typeof registerHooks>[0]["resolve"]>;
+type Load = NonNullable<Parameters<typeof registerHooks>[0]["load"]>;
+type Resolved = ReturnType<Resolve>;
+
+const formats: Record<string, "module" | "commonjs"> = {
+  ".ts": "module",
+  ".mts": "module",
+  ".cts": "commonjs",
+};
+const guesses = [".ts", ".mts", ".js", ".mjs"];
+/* TypeScript's own convention: the import names the file that a compiler would have written. */
+const compiled: Record<string, string> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
+
+export class DependencyMissingError extends Error {
+  override readonly name = "DependencyMissingError";
+  readonly dependency: string;
+  readonly file: string;
+  constructor(dependency: string, importer: string) {
+    const file = importer.slice(taskRoot().length + 1);
+    super(
+      `${file} imports "${dependency}", which is not installed: ` +
+        `add it to "dependencies" in package.json, or install it in the image`,
+    );
+    this.dependency = dependency;
+    this.file = file;
+  }
+}
+
+function extensionOf(path: string): string {
+  const dot = path.lastIndexOf(".");
+  return dot > path.lastIndexOf("/") ? path.slice(dot) : "";
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+/** The file a relative import means, or undefined to leave it to Node and its message. */
+function fileFor(path: string): string | undefined {
+  if (isFile(path)) return path;
+  const extension = extensionOf(path);
+  const original = compiled[extension];
+  if (original !== undefined) {
+    const source = path.slice(0, -extension.length) + original;
+    if (isFile(source)) return source;
+  }
+  return [
+    ...guesses.map((guess) => path + guess),
+    ...guesses.map((guess) => `${path}/index${guess}`),
+  ].find(isFile);
+}
+
+function packageOf(specifier: string): string {
+  const parts = specifier.split("/");
+  return specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] as string);
+}
+
+function ofFile(path: string): Resolved {
+  const format = formats[extensionOf(path)];
+  return { url: pathToFileURL(path).href, shortCircuit: true, ...(format && { format }) };
+}
+
+export const holds = (directory: string, name: string): boolean =>
+  existsSync(`${directory}/node_modules/${name}`);
+
+/** Resolves bare imports of task code in `chain`, directories that may hold node_modules. */
+export function registerResolution(chain: readonly string[]): void {
+  const bare: (
+    specifier: string,
+    importer: string,
+    ...rest: Parameters<Resolve> extends [any, ...infer R] ? R : never
+  ) => Resolved = (specifier, importer, context, next) => {
+    const name = packageOf(specifier);
+    const base = chain.find((directory) => holds(directory, name));
+    if (base === undefined) {
+      if (specifier === "@helmr/sdk")
+        return { url: pathToFileURL(sdkEntry).href, format: "module", shortCircuit: true };
+      throw new DependencyMissingError(name, importer);
+    }
+    const from = `${base}/helmr-resolves-here.js`;
+    /* A require is resolved from where it stands, whatever parent the hook names. */
+    if (!context.conditions.includes("import"))
+      return ofFile(createRequire(from).resolve(specifier));
+    return next(specifier, { ...context, parentURL: pathToFileURL(from).href });
+  };
+
+  const resolve: Resolve = (specifier, context, next) => {
+    const parent = context.parentURL;
+    if (parent === undefined || !parent.startsWith("file:") || isBuiltin(specifier))
+      return next(specifier, context);
+    const importer = fileURLToPath(parent);
+    if (!importer.startsWith(`${taskRoot()}/`)) return next(specifier, context);
+    if (/^\.{0,2}\/|^\.{1,2}$|^file:/.test(specifier)) {
+      const path = fileFor(fileURLToPath(new URL(specifier, parent)));
+      return path === undefined ? next(specifier, context) : ofFile(path);
+    }
+    if (/^(?:#|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return next(specifier, context);
+    return bare(specifier, importer, context, next);
+  };
+
+  /* Node would strip the types of a CommonJS .cts again, and starting its stripper costs more than a run. */
+  const load: Load = (url, context, next) => {
+    if (context.format !== "commonjs" || !url.endsWith(".cts")) return next(url, context);
+    return { format: "commonjs", source: readFileSync(fileURLToPath(url)), shortCircuit: true };
+  };
+
+  registerHooks({ resolve, load });
+}

@@ -1,0 +1,29 @@
+// The guest adapter: one process, one mode, spoken to over one descriptor. Nothing of a run is in
+// argv or the environment, and no user code is loaded before the agent has said start.
+import { Channel } from "./channel.ts";
+import { decodeBody } from "./codec.ts";
+import type { AStart } from "./messages.ts";
+import { adapterVersion } from "./places.ts";
+import { run } from "./run.ts";
+
+const channel = new Channel(Number(process.env.HELMR_CONTROL_FD ?? "3"));
+delete process.env.HELMR_CONTROL_FD;
+
+channel.send("A_HELLO", {
+  adapter: adapterVersion,
+  nodeVersion: process.versions.node,
+  pid: process.pid,
+});
+
+const frame = channel.receive();
+if (frame.name !== "A_START") throw new Error(`${frame.name} came before A_START`);
+const start = decodeBody<AStart>(frame.name, frame.body);
+const options = JSON.parse(start.options || "{}") as Record<string, never>;
+
+if (start.mode === "run") {
+  run(channel, start, options);
+} else {
+  /* A file of its own: a run never reads it. */
+  const { build } = require("./build.js") as typeof import("./build/build.ts");
+  build(channel, start.mode, options);
+}

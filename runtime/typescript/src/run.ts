@@ -1,0 +1,201 @@
+// One run of one task: load, check the payload, call, report, exit. Exactly one of a failed A_LOADED,
+// an A_OUTCOME and the task's own process.exit ends it.
+import { pathToFileURL } from "node:url";
+import type { Channel } from "./channel.ts";
+import { decodeBody } from "./codec.ts";
+import { makeContext } from "./context.ts";
+import type { Running } from "./context.ts";
+import { authorPlace, failureOf, printed } from "./failure.ts";
+import { DependencyMissingError, registerResolution } from "./hooks.ts";
+import { makeLog } from "./log.ts";
+import { OUTCOME, STREAM_OUTPUT, STREAM_PAYLOAD } from "./messages.ts";
+import type { ACancel, AStart } from "./messages.ts";
+import { blockOnOutput } from "./output.ts";
+import { resolutionChain, taskRoot } from "./places.ts";
+import { definitionOf, parse, PayloadSchemaValidationError, shared } from "./sdk.ts";
+import type { RunRuntime, TaskDefinition } from "./sdk.ts";
+
+const outputLimit = 16 * 1024 * 1024;
+const detailsLimit = 65_536;
+
+/* Kept before task code could put something else in its place. */
+const exit = process.exit.bind(process);
+
+function isNothing(payload: unknown): boolean {
+  if (payload === null) return true;
+  return (
+    typeof payload === "object" &&
+    !Array.isArray(payload) &&
+    Object.keys(payload as object).length === 0
+  );
+}
+
+function details(error: unknown): string | undefined {
+  if (!(error instanceof PayloadSchemaValidationError)) return undefined;
+  const issues = error.issues.map(({ message, path = [] }) => ({
+    path: path.map((part) => String(typeof part === "object" ? part.key : part)),
+    message,
+  }));
+  const json = JSON.stringify({ issues });
+  return Buffer.byteLength(json) <= detailsLimit ? json.replaceAll("\0", "\ufffd") : undefined;
+}
+
+/** JSON of what a task returned; undefined for nothing. */
+function outputOf(value: unknown): Buffer | undefined {
+  if (value === undefined) return undefined;
+  const json = JSON.stringify(value) as string | undefined;
+  if (json === undefined)
+    throw new TypeError(`a task cannot return a ${typeof value}: it has no form in JSON`);
+  const bytes = Buffer.from(json);
+  if (bytes.length > outputLimit) throw new RangeError(`the task's output is over 16 MiB of JSON`);
+  return bytes;
+}
+
+class Attempt {
+  readonly #channel: Channel;
+  readonly #start: AStart;
+  readonly #running: Running;
+  #phase: "loading" | "running" | "over" = "loading";
+
+  constructor(channel: Channel, start: AStart) {
+    this.#channel = channel;
+    this.#start = start;
+    const log = makeLog(channel);
+    this.#running = makeContext(start, log);
+    shared<RunRuntime>("runRuntime").value = { log };
+    process.on("uncaughtException", (error) => this.#uncaught(error));
+    process.on("beforeExit", () => this.#ranDry());
+  }
+
+  async go(payload: Buffer | undefined): Promise<void> {
+    const task = await this.#load();
+    const parameters = task && (await this.#parameters(task, payload));
+    if (task === undefined || parameters === undefined) return;
+    try {
+      const result = task.run(...parameters);
+      this.#listen();
+      this.#succeed(await result);
+    } catch (error) {
+      this.#fail("failed", error);
+    }
+  }
+
+  async #load(): Promise<TaskDefinition | undefined> {
+    const { module: path = "", export: name = "" } = this.#start;
+    const began = performance.now();
+    try {
+      const module = (await import(pathToFileURL(`${taskRoot()}/${path}`).href)) as Record<
+        string,
+        unknown
+      >;
+      const task = definitionOf<TaskDefinition>(module[name], "Task");
+      if (task === undefined) throw new Error(`${path} does not export a task as "${name}"`);
+      const loadMs = Math.round(performance.now() - began);
+      this.#channel.send("A_LOADED", { acceptsPayload: task.acceptsPayload ? 1 : 0, loadMs });
+      this.#phase = "running";
+      return task;
+    } catch (error) {
+      this.#loadFailed(error);
+      return undefined;
+    }
+  }
+
+  /** What `run` is called with, by the three rules of the SDK. */
+  async #parameters(
+    task: TaskDefinition,
+    bytes: Buffer | undefined,
+  ): Promise<unknown[] | undefined> {
+    const { context } = this.#running;
+    try {
+      const payload: unknown = bytes === undefined ? {} : JSON.parse(bytes.toString());
+      if (task.payload)
+        return [await parse(`the payload of ${task.id}`, task.payload, payload), context];
+      if (task.acceptsPayload) return [payload, context];
+      if (isNothing(payload)) return [context];
+      this.#fail("payload_invalid", new TypeError(`task ${task.id} takes no payload`));
+    } catch (error) {
+      const isRefused =
+        error instanceof PayloadSchemaValidationError || error instanceof SyntaxError;
+      this.#fail(isRefused ? "payload_invalid" : "failed", error);
+    }
+    return undefined;
+  }
+
+  #listen(): void {
+    if (this.#phase === "over") return;
+    this.#channel.listen((frame) => {
+      if (frame.name !== "A_CANCEL") return;
+      this.#running.cancel(decodeBody<ACancel>(frame.name, frame.body).reason);
+    });
+    process.on("SIGTERM", () => this.#running.cancel("the run was asked to end"));
+  }
+
+  #succeed(value: unknown): void {
+    if (this.#phase === "over") return;
+    let output: Buffer | undefined;
+    try {
+      output = outputOf(value);
+    } catch (error) {
+      this.#fail("output_invalid", error);
+      return;
+    }
+    this.#phase = "over";
+    this.#channel.send("A_OUTCOME", { kind: OUTCOME.succeeded, outputLen: output?.length });
+    if (output) this.#channel.sendData(STREAM_OUTPUT, output);
+    exit(0);
+  }
+
+  #fail(kind: Exclude<keyof typeof OUTCOME, "succeeded">, error: unknown): void {
+    if (this.#phase === "over") return;
+    this.#phase = "over";
+    const { name, message, stack } = failureOf(error);
+    process.stderr.write(`${kind === "failed" ? printed(error) : `${kind}: ${message}`}\n`);
+    this.#channel.send("A_OUTCOME", {
+      kind: OUTCOME[kind],
+      errorName: name,
+      errorMessage: message,
+      errorStack: stack,
+      errorDetails: details(error),
+    });
+    exit(1);
+  }
+
+  #loadFailed(error: unknown): void {
+    if (this.#phase === "over") return;
+    this.#phase = "over";
+    const { name, message, stack } = failureOf(error);
+    process.stderr.write(`${printed(error)}\n`);
+    this.#channel.send("A_LOADED", {
+      failure: error instanceof DependencyMissingError ? "dependency_missing" : "task_failed",
+      message: error instanceof DependencyMissingError ? message : `${name}: ${message}`,
+      ...authorPlace(error),
+      stack,
+    });
+    exit(1);
+  }
+
+  #uncaught(error: unknown): void {
+    /* A task that listens itself has said that it goes on. */
+    if (process.listenerCount("uncaughtException") > 1) return;
+    if (this.#phase === "loading") this.#loadFailed(error);
+    else this.#fail("failed", error);
+  }
+
+  /** Nothing is left that could ever settle the task. */
+  #ranDry(): void {
+    if (this.#phase === "loading")
+      this.#loadFailed(new Error("the module's top-level await never settled"));
+    else
+      this.#fail(
+        "failed",
+        new Error("the task's promise never settled and nothing is left to wait for"),
+      );
+  }
+}
+
+export function run(channel: Channel, start: AStart, options: { workdir?: string }): void {
+  const payload = start.payloadLen === undefined ? undefined : channel.receiveData(STREAM_PAYLOAD);
+  blockOnOutput();
+  registerResolution(resolutionChain(start.workspacePath, options.workdir));
+  void new Attempt(channel, start).go(payload);
+}

@@ -1,0 +1,163 @@
+// The real adapter in a directory laid out as in a guest, with the test as its agent.
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { stripTypeScriptTypes } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Duplex, Readable } from "node:stream";
+import { decodeBody, encodeBody, encodeFrame, FrameReader } from "../src/codec.ts";
+import type { Frame } from "../src/codec.ts";
+import { FRAME_END, STREAM_PAYLOAD } from "../src/messages.ts";
+import type { ALoaded, ALog, AOutcome, AStart, MessageName } from "../src/messages.ts";
+
+const runtime = join(import.meta.dirname, "..");
+const sdk = join(runtime, "../../sdk/typescript");
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly frames: readonly Frame[];
+  readonly loaded: ALoaded | undefined;
+  readonly outcome: AOutcome | undefined;
+  readonly logs: readonly ALog[];
+  readonly output: unknown;
+}
+
+export type Files = Record<string, string>;
+
+export function writeFiles(root: string, files: Files): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+}
+
+/** A directory with adapter/, sdk/, task/, deps/ and workspace/, removed by `using`. */
+export class Guest implements Disposable {
+  readonly root = mkdtempSync(join(tmpdir(), "helmr-guest-"));
+  readonly workspace = join(this.root, "workspace");
+
+  constructor(files: Files = {}) {
+    for (const name of ["task", "deps", "workspace"]) mkdirSync(join(this.root, name));
+    cpSync(join(runtime, "dist"), join(this.root, "adapter"), { recursive: true });
+    cpSync(join(sdk, "dist"), join(this.root, "sdk/dist"), { recursive: true });
+    /* As a deployment leaves them: types gone, names kept. */
+    const plain = Object.entries(files).map(([path, text]) =>
+      /\.[cm]?ts$/.test(path) ? [path, stripTypeScriptTypes(text)] : [path, text],
+    );
+    writeFiles(join(this.root, "task"), Object.fromEntries(plain) as Files);
+  }
+
+  write(files: Files): void {
+    writeFiles(this.root, files);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.root, { recursive: true, force: true });
+  }
+
+  start(message: Partial<AStart>, payload?: string | Uint8Array): Program {
+    const program = new Program(this);
+    const bytes = payload === undefined ? undefined : Buffer.from(payload);
+    program.send("A_START", {
+      mode: "run",
+      module: "tasks/task.ts",
+      export: "subject",
+      workspacePath: this.workspace,
+      ...(bytes && { payloadLen: BigInt(bytes.length) }),
+      ...message,
+    });
+    if (bytes) program.sendData(STREAM_PAYLOAD, bytes);
+    return program;
+  }
+
+  run(message: Partial<AStart> = {}, payload?: string | Uint8Array): Promise<Ended> {
+    return this.start(message, payload).ended;
+  }
+}
+
+async function textOf(stream: Readable): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(part as Buffer);
+  return Buffer.concat(parts).toString();
+}
+
+export class Program {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  readonly #frames: Frame[] = [];
+  readonly #waiting: { name: MessageName; resolve: (frame: Frame) => void }[] = [];
+
+  constructor(guest: Guest) {
+    this.child = spawn(process.execPath, [join(guest.root, "adapter/main.js")], {
+      cwd: guest.workspace,
+      env: { PATH: process.env.PATH, HELMR_CONTROL_FD: "3" },
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
+    });
+    const reader = new FrameReader("adapter");
+    this.#control.on("data", (chunk: Buffer) => {
+      reader.push(chunk);
+      for (let frame = reader.next(); frame; frame = reader.next()) this.#arrived(frame);
+    });
+    this.ended = this.#end();
+  }
+
+  get #control(): Duplex {
+    return this.child.stdio[3] as Duplex;
+  }
+
+  send(name: MessageName, body: object): void {
+    this.#control.write(encodeFrame(name, encodeBody(name, body as Record<string, unknown>)));
+  }
+
+  sendData(stream: number, bytes: Buffer): void {
+    for (let at = 0; at === 0 || at < bytes.length; at += 65_536)
+      this.#control.write(
+        encodeFrame(
+          "DATA",
+          bytes.subarray(at, at + 65_536),
+          stream,
+          at + 65_536 >= bytes.length ? FRAME_END : 0,
+        ),
+      );
+  }
+
+  /** The first such frame, also when it is already there. */
+  until(name: MessageName): Promise<Frame> {
+    const found = this.#frames.find((frame) => frame.name === name);
+    if (found) return Promise.resolve(found);
+    return new Promise((resolve) => this.#waiting.push({ name, resolve }));
+  }
+
+  #arrived(frame: Frame): void {
+    this.#frames.push(frame);
+    for (const { name, resolve } of this.#waiting) if (name === frame.name) resolve(frame);
+  }
+
+  async #end(): Promise<Ended> {
+    const closed = new Promise<number | null>((resolve) => this.child.on("close", resolve));
+    const [code, stdout, stderr] = await Promise.all([
+      closed,
+      textOf(this.child.stdout as Readable),
+      textOf(this.child.stderr as Readable),
+    ]);
+    const bodies = <T>(name: MessageName): T[] =>
+      this.#frames
+        .filter((frame) => frame.name === name)
+        .map((frame) => decodeBody<T>(name, frame.body));
+    const data = this.#frames.filter((frame) => frame.name === "DATA").map((frame) => frame.body);
+    return {
+      code,
+      stdout,
+      stderr,
+      frames: this.#frames,
+      loaded: bodies<ALoaded>("A_LOADED")[0],
+      outcome: bodies<AOutcome>("A_OUTCOME")[0],
+      logs: bodies<ALog>("A_LOG"),
+      output:
+        data.length === 0 ? undefined : (JSON.parse(Buffer.concat(data).toString()) as unknown),
+    };
+  }
+}
