@@ -2,6 +2,7 @@
 // argv or the environment, and no user code is loaded before the agent has said start.
 import { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";
+import { STREAM_PAYLOAD } from "./messages.ts";
 import type { AStart } from "./messages.ts";
 import { adapterVersion } from "./places.ts";
 import { run } from "./run.ts";
@@ -18,12 +19,17 @@ channel.send("A_HELLO", {
 const frame = channel.receive();
 if (frame.name !== "A_START") throw new Error(`${frame.name} came before A_START`);
 const start = decodeBody<AStart>(frame.name, frame.body);
-const options = JSON.parse(start.options || "{}") as Record<string, never>;
+const payload = start.payloadLen === undefined ? undefined : channel.receiveData(STREAM_PAYLOAD);
 
 if (start.mode === "run") {
-  run(channel, start, options);
+  run(channel, start, payload);
 } else {
   /* A file of its own: a run never reads it. */
   const { build } = require("./build.js") as typeof import("./build/build.ts");
-  build(channel, start.mode, options);
+  build(
+    channel,
+    start.mode,
+    start.workspacePath,
+    JSON.parse(payload?.toString() ?? start.options ?? "{}"),
+  );
 }

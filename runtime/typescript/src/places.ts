@@ -5,7 +5,7 @@ export const adapterVersion = "0.1.0";
 const home = __dirname.slice(0, __dirname.lastIndexOf("/"));
 
 export const sdkEntry = `${home}/sdk/dist/index.js`;
-const installedDependencies = `${home}/deps`;
+export const installedDependencies = `${home}/deps`;
 
 /** The deployed source; another directory only while a project is indexed. */
 let root = `${home}/task`;

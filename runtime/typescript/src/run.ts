@@ -8,7 +8,7 @@ import type { Running } from "./context.ts";
 import { authorPlace, failureOf, printed } from "./failure.ts";
 import { DependencyMissingError, registerResolution } from "./hooks.ts";
 import { makeLog } from "./log.ts";
-import { OUTCOME, STREAM_OUTPUT, STREAM_PAYLOAD } from "./messages.ts";
+import { OUTCOME, STREAM_OUTPUT } from "./messages.ts";
 import type { ACancel, AStart } from "./messages.ts";
 import { blockOnOutput } from "./output.ts";
 import { resolutionChain, taskRoot } from "./places.ts";
@@ -193,9 +193,9 @@ class Attempt {
   }
 }
 
-export function run(channel: Channel, start: AStart, options: { workdir?: string }): void {
-  const payload = start.payloadLen === undefined ? undefined : channel.receiveData(STREAM_PAYLOAD);
+export function run(channel: Channel, start: AStart, payload: Buffer | undefined): void {
+  const { workdir } = JSON.parse(start.options ?? "{}") as { workdir?: string };
   blockOnOutput();
-  registerResolution(resolutionChain(start.workspacePath, options.workdir));
+  registerResolution(resolutionChain(start.workspacePath, workdir));
   void new Attempt(channel, start).go(payload);
 }
