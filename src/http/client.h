@@ -1,6 +1,7 @@
 /* A blocking HTTP client over libcurl with one kept-alive connection; one per thread.
  *
- * Addresses are http(s)://host:port or unix:/path/to/socket. Redirects are not followed.
+ * Addresses are http(s)://host:port or unix:/path/to/socket. Redirects are not followed and
+ * proxies of the environment not used. A bearer crosses no network in clear text.
  */
 #pragma once
 
@@ -26,6 +27,9 @@ struct http_request {
      * ends the exchange without an error. */
     bool (*sink)(void *arg, struct str bytes);
     void *sink_arg;
+    /* Every header of the answer, or NULL. */
+    void (*on_header)(void *arg, struct str name, struct str value);
+    void *on_header_arg;
     /* Upload progress, or NULL. */
     void (*progress)(void *arg, uint64_t sent, uint64_t total);
     void *progress_arg;
