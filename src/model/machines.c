@@ -1,0 +1,16 @@
+#include "model/machines.h"
+
+#include "base/attr.h"
+#include "model/deployment_state.h"
+#include "model/lease_state.h"
+#include "model/run_state.h"
+#include "model/worker_state.h"
+
+const struct machine *const machines[] = {
+    &run_machine,
+    &lease_machine,
+    &deployment_machine,
+    &worker_machine,
+};
+
+const size_t n_machines = COUNT_OF(machines);
