@@ -1,0 +1,230 @@
+/* A deployment build, from lease to acknowledged result: the phases of a deploy in order.
+ *
+ * A fault of the project completes the lease as failed, with the file and the cure; a fault
+ * of the platform rejects it, and the build is delivered again. */
+#include "worker/build.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/bundle.h"
+#include "worker/report.h"
+
+#define NODE_BASE "node:24-bookworm-slim"
+
+enum { CALL_TIMEOUT_MS = 30 * 1000, LINE_BYTES = 16 * 1024 };
+
+bool build_fault(struct build *build, const char *kind, const struct error *err)
+{
+    return failure_set(&build->failure, "deployment_build", kind, build->phase, false, "%s",
+                       err->text);
+}
+
+static void bootstrap_progress(void *arg, const char *line)
+{
+    struct build *build = arg;
+
+    build_take_output(build, GUEST_STDOUT, str_of(line));
+    build_take_output(build, GUEST_STDOUT, STR("\n"));
+}
+
+/* The platform's own Node image: made on first use. */
+static bool open_base(struct build *build, struct error *err)
+{
+    struct image_store *store = build->worker->images;
+    char digest[DIGEST_TEXT];
+
+    if (!image_find(store, NODE_BASE, &build->arena, &build->base, err)) {
+        if (err->code != ERR_NOT_FOUND)
+            return false;
+        if (!image_bootstrap(store, NODE_BASE, false, bootstrap_progress, build, digest, err) ||
+            !image_find(store, NODE_BASE, &build->arena, &build->base, err))
+            return error_wrap(err, "making " NODE_BASE);
+    }
+    return image_unpack(store, &build->base, &build->arena, &build->base_layers, err);
+}
+
+/* In order; each is announced, timed, and ends the build when it fails. */
+static const struct phase {
+    const char *name;
+    bool (*run)(struct build *build, struct error *err);
+} phases[] = {
+    {"unpack",   build_unpack  },
+    {"install",  open_base     },
+    {"install",  build_install },
+    {"evaluate", build_evaluate},
+    {"image",    build_images  },
+    {"load",     build_load    },
+};
+
+static bool run_phases(struct build *build, struct error *err)
+{
+    for (size_t i = 0; i < COUNT_OF(phases); i++) {
+        int64_t begun = time_boot_ms();
+
+        build->phase = phases[i].name;
+        build->name = NULL;
+        build_step_event(build, "started", 0, 0, NULL, false, -1);
+        if (!phases[i].run(build, err)) {
+            build_flush_output(build);
+            build_step_event(build, "failed", 0, 0, NULL, false, time_boot_ms() - begun);
+            if (!build->failure.kind)
+                failure_set(&build->failure, "guest_runtime", "agent_unhealthy", build->phase, true,
+                            "%s", err->text);
+            return false;
+        }
+        build_flush_output(build);
+        build_step_event(build, "done", 0, 0, NULL, false, time_boot_ms() - begun);
+    }
+    return true;
+}
+
+static bool begin(struct build *build, struct error *err)
+{
+    struct lease *lease = build->lease;
+    struct wire_begin message = {
+        {build->worker->link.epoch, lease->sequence, str_of(lease->id)}
+    };
+    const struct exchange exchange = {
+        .route = arena_printf(&build->arena, "leases/%s/begin", lease->id),
+        .request_fields = wire_begin_fields,
+        .request = &message,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    return line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
+}
+
+static bool start(struct build *build, struct error *err)
+{
+    struct lease *lease = build->lease;
+    struct wire_start message = {
+        .fence = {build->worker->link.epoch, lease->sequence, str_of(lease->id)},
+        .engine = str_of(build->worker->engine->name),
+        .grade = str_of(engine_grade_name(build->worker->engine->grade)),
+        .start = STR("boot"),
+    };
+    const struct exchange exchange = {
+        .route = arena_printf(&build->arena, "leases/%s/start", lease->id),
+        .request_fields = wire_start_fields,
+        .request = &message,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    lease_set_stage(lease, LEASE_RUNNING);
+    return line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
+}
+
+static bool complete(struct build *build, struct wire_build_complete *message, struct error *err)
+{
+    struct lease *lease = build->lease;
+    char fingerprint[65];
+
+    message->fingerprint = message->fence.lease_id = STR("");
+    report_fingerprint(wire_build_complete_fields, message, fingerprint);
+    message->fingerprint = str_of(fingerprint);
+    message->fence =
+        (struct wire_fence){build->worker->link.epoch, lease->sequence, str_of(lease->id)};
+    const struct exchange exchange = {
+        .route = arena_printf(&build->arena, "leases/%s/build/complete", lease->id),
+        .request_fields = wire_build_complete_fields,
+        .request = message,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+    return output_flush(build->output, err) &&
+           line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
+}
+
+static bool finish(struct build *build, struct error *err)
+{
+    char digest[65];
+    int64_t size;
+    struct wire_build_complete message = {
+        .outcome = STR("succeeded"),
+        .manifest = build->manifest,
+        .images = {build->images, build->n_images},
+    };
+
+    build->phase = "seal";
+    build_step_event(build, "started", 0, 0, NULL, false, -1);
+    if (!bundle_seal(&build->line, build->worker->settings->work_dir, build->bundle, digest, &size,
+                     err))
+        return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
+                           err->text);
+    build_step_event(build, "done", 0, 0, NULL, false, -1);
+    message.bundle = (struct wire_object){str_of(digest), size};
+    return complete(build, &message, err);
+}
+
+/* The project is at fault: the lease ends as done, the deployment as failed. */
+static bool finish_failed(struct build *build, struct error *err)
+{
+    struct wire_build_complete message = {
+        .outcome = STR("failed"),
+        .has_failure = true,
+        .failure = {str_of(build->failure.layer), str_of(build->failure.kind),
+                    str_of(build->failure.text), build->failure_details},
+    };
+
+    return complete(build, &message, err);
+}
+
+static bool execute(struct build *build, bool *is_started, struct error *err)
+{
+    if (!begin(build, err) || !start(build, err))
+        return false;
+    *is_started = true;
+    if (run_phases(build, err))
+        return finish(build, err);
+    if (build->failure.retryable || err->code == ERR_LEASE_STALE || err->code == ERR_CANCELLED)
+        return false;
+    return finish_failed(build, err);
+}
+
+static bool lay_out(struct build *build, struct error *err)
+{
+    struct arena *arena = &build->arena;
+    const char *work = build->worker->settings->work_dir;
+
+    build->folder = arena_printf(arena, "%s/tmp/build-%s", work, build->lease->id);
+    build->source = arena_printf(arena, "%s/source", build->folder);
+    build->bundle = arena_printf(arena, "%s/bundle", build->folder);
+    return directory_make(build->bundle, 0755, err) &&
+           line_open(&build->worker->link, &build->line, err) &&
+           output_create(build->lease, build->room, &build->output, err);
+}
+
+void *build_main(void *arg)
+{
+    struct lease *lease = arg;
+    struct build build = {
+        .lease = lease,
+        .worker = lease->worker,
+        .grant = &lease->grant.build,
+        .room = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .line_text = {.max = LINE_BYTES},
+    };
+    struct error err, ignored;
+    bool is_started = false;
+
+    if (!lay_out(&build, &err) || !execute(&build, &is_started, &err)) {
+        log_info("build not completed here", LOG_STR("lease", lease->id), LOG_ERR(&err));
+        if (build.line.client)
+            report_failure(lease, &build.line, &build.failure, is_started, &err);
+    }
+    output_destroy(build.output);
+    if (!tree_remove(AT_FDCWD, build.folder, &ignored))
+        log_warn("build folder left behind", LOG_ERR(&ignored));
+    line_close(&build.line);
+    buf_finish(&build.line_text);
+    arena_finish(&build.arena);
+    close(build.room);
+    lease_end(lease);
+    return NULL;
+}

@@ -1,0 +1,86 @@
+/* One program of a build in a sandbox of its own. */
+#include <string.h>
+
+#include "base/time.h"
+#include "worker/build.h"
+
+enum { BUILD_CPUS = 2, BUILD_MEMORY_MIB = 4096, BUILD_DISK_MIB = 32768, START_MS = 30 * 1000 };
+
+static void fill_spec(struct build *build, const struct build_program *job,
+                      struct sandbox_spec *spec)
+{
+    id_make(spec->id);
+    spec->kind = "build";
+    spec->lease_id = build->lease->id;
+    spec->epoch = build->worker->link.epoch;
+    spec->layout = job->layout;
+    spec->platform = build->worker->platform.root;
+    spec->layers = job->layers;
+    spec->n_layers = job->n_layers;
+    spec->bundle = job->bundle;
+    spec->upper = job->upper;
+    spec->binds = job->binds;
+    spec->n_binds = job->n_binds;
+    spec->vcpus = BUILD_CPUS;
+    spec->memory_mib = job->memory_mib ? job->memory_mib : BUILD_MEMORY_MIB;
+    spec->disk_mib = BUILD_DISK_MIB;
+    spec->network = job->has_network ? NETWORK_OPEN : NETWORK_OFF;
+    spec->deadline_ms = time_boot_ms() + START_MS;
+}
+
+static struct guest_result keep_result(struct build *build, struct guest_result result)
+{
+    struct str *texts[] = {&result.output,       &result.error_name,    &result.error_message,
+                           &result.error_stack,  &result.error_details, &result.load_kind,
+                           &result.load_message, &result.load_file,     &result.load_stack};
+
+    /* They live in the guest, which goes now. */
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (texts[i]->ptr)
+            *texts[i] = arena_str(&build->arena, *texts[i]);
+    return result;
+}
+
+static bool follow(struct build *build, struct guest *guest, const struct build_program *job,
+                   const struct sandbox_spec *spec, struct guest_result *result, struct error *err)
+{
+    struct guest_setup setup = {
+        .spec = spec,
+        .config = job->config,
+        .mount = job->mount,
+        .shows_platform = job->shows_platform,
+        .is_layer = job->is_layer,
+    };
+    struct guest_program program = job->program;
+    struct message_a_start start = {
+        .mode = str_of(job->mode ? job->mode : ""),
+        .workspace_path = str_of(job->mount ? job->mount : ""),
+        .options = str_of(job->options ? job->options : "{}"),
+    };
+
+    program.listener = (struct guest_listener){build_take_output, NULL, build};
+    if (!guest_set_up(guest, &setup, err) || !guest_launch(guest, &program, err) ||
+        (job->mode && !guest_release(guest, &start, (struct str){0}, err)) ||
+        !guest_follow(guest, time_boot_ms() + job->limit_ms, result, err))
+        return false;
+    *result = keep_result(build, *result);
+    if (guest_was_timed_out(guest))
+        return failure_set(&build->failure, "deployment_build", NULL, build->phase, false,
+                           "%s took longer than %lld s", build->phase,
+                           (long long)job->limit_ms / 1000);
+    return true;
+}
+
+bool build_run(struct build *build, const struct build_program *job, struct guest_result *result,
+               struct error *err)
+{
+    struct sandbox_spec spec = {0};
+    struct guest *guest = NULL;
+
+    fill_spec(build, job, &spec);
+    bool fine = guest_start(build->lease, &spec, &build->failure, &guest, err) &&
+                follow(build, guest, job, &spec, result, err);
+    guest_stop(guest);
+    build_flush_output(build);
+    return fine;
+}

@@ -1,0 +1,101 @@
+/* What a build says while it works: steps and lines of text as events of the deployment. */
+#include <string.h>
+
+#include "protocol/message.h"
+#include "worker/build.h"
+
+enum { LINE_MAX_BYTES = 16 * 1024 };
+
+static void emit(struct build *build, const char *kind, struct json_writer *writer,
+                 struct buf *text)
+{
+    struct error err;
+
+    json_close(writer);
+    if (json_end(writer, &err))
+        output_event(build->output, kind, buf_str(text));
+}
+
+void build_step_event(struct build *build, const char *status, int64_t index, int64_t total,
+                      const char *text, bool cached, int64_t ms)
+{
+    AUTO(buf_finish) struct buf body = {.max = 64 * 1024};
+    struct json_writer writer = json_begin(&body);
+
+    json_open(&writer, NULL);
+    json_string(&writer, "phase", build->phase);
+    if (text)
+        json_string(&writer, "name", text);
+    if (total > 0) {
+        json_int(&writer, "index", index);
+        json_int(&writer, "total", total);
+        json_bool(&writer, "cached", cached);
+    }
+    json_string(&writer, "status", status);
+    if (ms >= 0)
+        json_int(&writer, "ms", ms);
+    emit(build, "deployment.build.step", &writer, &body);
+}
+
+/* Programs print bytes; events carry UTF-8. What is none becomes '?'. */
+static void make_valid(char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        unsigned char c = (unsigned char)bytes[i];
+        size_t n = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+
+        if (i + n > len || !message_text_is_valid((struct str){bytes + i, n})) {
+            bytes[i++] = '?';
+            continue;
+        }
+        i += n;
+    }
+}
+
+static void emit_text(struct build *build, const char *stream, char *bytes, size_t len)
+{
+    AUTO(buf_finish) struct buf body = {.max = 256 * 1024};
+    struct json_writer writer = json_begin(&body);
+
+    make_valid(bytes, len);
+    json_open(&writer, NULL);
+    json_string(&writer, "phase", build->phase);
+    if (build->name)
+        json_string(&writer, "name", build->name);
+    json_string(&writer, "stream", stream);
+    json_text(&writer, "text", (struct str){bytes, len});
+    emit(build, "deployment.build.log", &writer, &body);
+}
+
+void build_flush_output(struct build *build)
+{
+    if (build->line_text.len > 0)
+        emit_text(build, "stdout", build->line_text.bytes, build->line_text.len);
+    buf_finish(&build->line_text);
+    build->line_text.max = LINE_MAX_BYTES;
+}
+
+bool build_take_output(void *arg, enum guest_stream stream UNUSED, struct str bytes)
+{
+    struct build *build = arg;
+    struct error err;
+
+    /* Whole lines together, however the program wrote them. */
+    while (bytes.len > 0) {
+        struct buf *text = &build->line_text;
+        size_t room = text->max - text->len, n = bytes.len < room ? bytes.len : room;
+
+        if (!buf_append(text, (struct str){bytes.ptr, n}, &err))
+            return true;
+        bytes = (struct str){bytes.ptr + n, bytes.len - n};
+        char *last = memrchr(text->bytes, '\n', text->len);
+        size_t ready = last ? (size_t)(last - text->bytes) + 1 : 0;
+        if (ready == 0 && text->len == text->max)
+            ready = text->len;
+        if (ready > 0) {
+            emit_text(build, "stdout", text->bytes, ready);
+            buf_consume(text, ready);
+        }
+    }
+    return true;
+}

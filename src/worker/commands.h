@@ -1,0 +1,10 @@
+/* The commands that work on this host: rows for the binary's table. */
+#pragma once
+
+#include "base/command.h"
+
+extern const struct command worker_commands[];
+extern const size_t n_worker_commands;
+
+command_run worker_command, doctor_command, image_bootstrap_command, image_list_command,
+    guard_command;

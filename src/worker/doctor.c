@@ -1,0 +1,285 @@
+/* `helmr doctor`: what this host can do, found out by doing it.
+ *
+ * One row per check: ok, warn or fail, what was checked, what was found and, where there is
+ * one, the command that cures it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/table.h"
+#include "engine/kvm.h"
+#include "image/image.h"
+#include "worker/commands.h"
+#include "worker/worker.h"
+
+enum { FINDINGS_MAX = 32, DETAIL_MAX = 640, LOW_DISK_MIB = 10 * 1024, OUTPUT_MAX = 1024 * 1024 };
+
+enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_FAIL };
+
+struct finding {
+    enum level level;
+    char check[48];
+    char detail[DETAIL_MAX];
+    char cure[256];
+};
+
+struct doctor {
+    struct finding findings[FINDINGS_MAX];
+    size_t n;
+    struct worker worker; /* enough of one to start guests */
+    struct worker_settings settings;
+    bool has_engine;
+};
+
+static const char *const level_names[] = {"ok", "warn", "fail"};
+
+static void PRINTF_LIKE(5, 6) find(struct doctor *doctor, enum level level, const char *check,
+                                   const char *cure, const char *fmt, ...)
+{
+    struct finding *finding = &doctor->findings[doctor->n];
+    va_list args;
+
+    if (doctor->n == FINDINGS_MAX)
+        return;
+    doctor->n++;
+    finding->level = level;
+    snprintf(finding->check, sizeof finding->check, "%s", check);
+    snprintf(finding->cure, sizeof finding->cure, "%s", cure ? cure : "");
+    va_start(args, fmt);
+    vsnprintf(finding->detail, sizeof finding->detail, fmt, args);
+    va_end(args);
+}
+
+static void check_kernel(struct doctor *doctor)
+{
+    struct utsname host;
+
+    if (uname(&host) != 0) {
+        find(doctor, LEVEL_FAIL, "kernel", NULL, "uname: %s", strerror(errno));
+        return;
+    }
+    find(doctor, LEVEL_OK, "kernel", NULL, "%s %s", host.release, host.machine);
+}
+
+static void check_privileges(struct doctor *doctor)
+{
+    if (geteuid() == 0)
+        find(doctor, LEVEL_OK, "privileges", NULL, "root");
+    else
+        find(doctor, LEVEL_FAIL, "privileges", "sudo helmr doctor",
+             "not root: the gvisor and container engines need it");
+}
+
+static void check_cgroups(struct doctor *doctor)
+{
+    bool v2 = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0;
+    bool hybrid = access("/sys/fs/cgroup/unified/cgroup.controllers", R_OK) == 0;
+    bool v1 = access("/sys/fs/cgroup/memory", X_OK) == 0;
+
+    if (v2 || v1)
+        find(doctor, LEVEL_OK, "cgroups", NULL, "%s", v2 ? "v2" : hybrid ? "v1 with v2" : "v1");
+    else
+        find(doctor, LEVEL_FAIL, "cgroups", "mount -t cgroup2 none /sys/fs/cgroup",
+             "no cgroup hierarchy with a memory controller is mounted");
+}
+
+static void check_kvm(struct doctor *doctor)
+{
+    char reason[256];
+
+    if (kvm_probe(reason, sizeof reason))
+        find(doctor, LEVEL_OK, "/dev/kvm", NULL, "%s", reason);
+    else
+        find(doctor, LEVEL_WARNING, "/dev/kvm", NULL, "%s", reason);
+}
+
+static void check_disk(struct doctor *doctor)
+{
+    struct statvfs disk;
+
+    if (statvfs(doctor->settings.data_dir, &disk) != 0) {
+        find(doctor, LEVEL_FAIL, "data directory", NULL, "%s: %s", doctor->settings.data_dir,
+             strerror(errno));
+        return;
+    }
+    long long free_mib = (long long)(disk.f_bavail * (disk.f_frsize / 1024) / 1024);
+    find(doctor, free_mib < LOW_DISK_MIB ? LEVEL_WARNING : LEVEL_OK, "data directory", NULL,
+         "%s, %lld MiB free", doctor->settings.data_dir, free_mib);
+}
+
+static void check_platform(struct doctor *doctor)
+{
+    struct error err;
+
+    if (platform_prepare(doctor->settings.images_dir, &doctor->worker.platform, &err))
+        find(doctor, LEVEL_OK, "guest files", NULL, "sha256:%s", doctor->worker.platform.digest);
+    else
+        find(doctor, LEVEL_FAIL, "guest files", "make", "%s", err.text);
+}
+
+static void check_base_image(struct doctor *doctor)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct image_store *store;
+    struct image image;
+    struct error err;
+
+    if (!image_store_open(doctor->settings.work_dir, &store, &err)) {
+        find(doctor, LEVEL_FAIL, "image store", NULL, "%s", err.text);
+        return;
+    }
+    if (image_find(store, "node:24-bookworm-slim", &arena, &image, &err))
+        find(doctor, LEVEL_OK, "node base image", NULL, "%s", image.digest);
+    else
+        find(doctor, LEVEL_WARNING, "node base image",
+             "helmr image bootstrap node:24-bookworm-slim",
+             "not made yet; the first deploy makes it");
+    image_store_close(store);
+}
+
+static void check_network(struct doctor *doctor)
+{
+    struct error err;
+
+    if (!doctor->settings.network_enabled)
+        find(doctor, LEVEL_WARNING, "network", NULL, "off: HELMR_WORKER_NETWORK=none");
+    else if (engine_host_network_preflight(doctor->worker.host, &err))
+        find(doctor, LEVEL_OK, "network", NULL, "namespace, rules and DNS work");
+    else
+        find(doctor, LEVEL_FAIL, "network", "apt-get install nftables", "%s", err.text);
+}
+
+static void check_engine(struct doctor *doctor, const struct engine *engine)
+{
+    struct engine_result result = {0};
+    char check[48];
+
+    snprintf(check, sizeof check, "engine %s", engine->name);
+    engine->probe(doctor->worker.host, doctor->worker.platform.root, NULL, 0, &result);
+    if (result.usable) {
+        doctor->has_engine |= !engine->by_name_only;
+        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s",
+             engine_grade_name(engine->grade), engine->by_name_only ? "; only by name" : "");
+        return;
+    }
+    find(doctor, LEVEL_WARNING, check, result.cure, "%s, not usable: %s",
+         engine_grade_name(engine->grade), result.reason);
+}
+
+static bool open_host(struct doctor *doctor, const char *work_dir, struct error *err)
+{
+    const struct engine_settings settings = {
+        .work_dir = work_dir,
+        .cgroup_parent = doctor->settings.cgroup_parent,
+        .slots = 2,
+        .runsc_path = doctor->settings.runsc_path[0] ? doctor->settings.runsc_path : NULL,
+        .runc_path = doctor->settings.runc_path[0] ? doctor->settings.runc_path : NULL,
+        .network_enabled = doctor->settings.network_enabled,
+        .dns = doctor->settings.dns[0] ? doctor->settings.dns : NULL,
+        .blocked_cidrs = doctor->settings.blocked_cidrs,
+        .allowed_cidrs = doctor->settings.allowed_cidrs[0] ? doctor->settings.allowed_cidrs : NULL,
+    };
+
+    return directory_make(work_dir, 0700, err) &&
+           engine_host_open(&settings, &doctor->worker.host, err);
+}
+
+/* Guests are started below a directory of doctor's own, so that it works beside a worker. */
+static void check_engines(struct doctor *doctor)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    const char *work_dir = arena_printf(&arena, "%s/doctor", doctor->settings.data_dir);
+    struct error err;
+
+    if (!doctor->worker.platform.root[0] || geteuid() != 0)
+        return;
+    if (!open_host(doctor, work_dir, &err)) {
+        find(doctor, LEVEL_FAIL, "host", NULL, "%s", err.text);
+        return;
+    }
+    check_network(doctor);
+    for (size_t i = 0; i < n_engines; i++)
+        check_engine(doctor, engines[i]);
+    engine_host_close(doctor->worker.host);
+    if (!tree_remove(AT_FDCWD, work_dir, &err))
+        find(doctor, LEVEL_WARNING, "host", NULL, "%s", err.text);
+    if (!doctor->has_engine)
+        find(doctor, LEVEL_FAIL, "engines", "apt-get install runsc",
+             "no engine can run tasks here");
+}
+
+static bool print_json(const struct doctor *doctor, struct error *err)
+{
+    AUTO(buf_finish) struct buf text = {.max = OUTPUT_MAX};
+    struct json_writer writer = json_begin(&text);
+
+    json_open(&writer, NULL);
+    json_open_list(&writer, "checks");
+    for (size_t i = 0; i < doctor->n; i++) {
+        const struct finding *finding = &doctor->findings[i];
+        json_open(&writer, NULL);
+        json_string(&writer, "level", level_names[finding->level]);
+        json_string(&writer, "check", finding->check);
+        json_string(&writer, "detail", finding->detail);
+        if (finding->cure[0])
+            json_string(&writer, "cure", finding->cure);
+        json_close(&writer);
+    }
+    json_close_list(&writer);
+    json_close(&writer);
+    if (!json_end(&writer, err))
+        return false;
+    printf("%.*s\n", (int)text.len, text.bytes);
+    return true;
+}
+
+static void print_lines(const struct doctor *doctor)
+{
+    static const char *const columns[] = {"RESULT", "CHECK", "DETAIL", "CURE"};
+    AUTO(table_finish) struct table table;
+
+    table_init(&table, columns, COUNT_OF(columns));
+    for (size_t i = 0; i < doctor->n; i++) {
+        const struct finding *finding = &doctor->findings[i];
+        const struct str cells[] = {str_of(level_names[finding->level]), str_of(finding->check),
+                                    str_of(finding->detail), str_of(finding->cure)};
+        table_row(&table, cells);
+    }
+    table_print(&table, stdout, isatty(STDOUT_FILENO));
+}
+
+bool doctor_command(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    static struct doctor doctor;
+
+    if (!worker_settings_read_host(invocation, &doctor.settings, err) ||
+        !directory_make(doctor.settings.data_dir, 0755, err) ||
+        !directory_make(doctor.settings.work_dir, 0700, err))
+        return false;
+    check_kernel(&doctor);
+    check_privileges(&doctor);
+    check_cgroups(&doctor);
+    check_kvm(&doctor);
+    check_disk(&doctor);
+    check_platform(&doctor);
+    check_base_image(&doctor);
+    check_engines(&doctor);
+    worker_settings_finish(&doctor.settings);
+
+    for (size_t i = 0; i < doctor.n; i++)
+        if (doctor.findings[i].level == LEVEL_FAIL)
+            *exit_code = 1;
+    if (invocation_has(invocation, "json"))
+        return print_json(&doctor, err);
+    print_lines(&doctor);
+    return true;
+}

@@ -1,0 +1,89 @@
+/* One sandbox and its agent, as a lease's thread uses them: start, set up, launch, follow,
+ * stop, each a call that returns when it is done, failed, or must be given up.
+ *
+ * While a call waits it answers for everything else: pings, output, the lease's own
+ * messages. It is given up (ERR_CANCELLED) when the lease is stale, fenced or told to stop,
+ * and fails (ERR_GONE) when engine or agent ends by itself.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "engine/engine.h"
+#include "protocol/channel.h"
+#include "worker/lease.h"
+
+/* Why an attempt or a build ended badly: what the server is told. */
+struct failure {
+    const char *layer, *kind, *stage;
+    bool retryable; /* the platform's fault: deliver again */
+    char text[1024];
+};
+
+struct guest;
+
+enum guest_stream { GUEST_STDOUT, GUEST_STDERR, GUEST_STREAMS };
+
+/* What a program's output and messages go to. */
+struct guest_listener {
+    /* False: no room now; the guest is held back until guest_room. */
+    bool (*output)(void *arg, enum guest_stream stream, struct str bytes);
+    void (*log)(void *arg, const struct message_log *log); /* or NULL */
+    void *arg;
+};
+
+struct guest_program {
+    enum program_kind kind;
+    const char *const *argv, *const *env; /* NULL-terminated; env may be NULL */
+    const char *cwd, *user;               /* NULL: the setup's */
+    struct guest_listener listener;
+};
+
+/* What a finished program left. Texts live in the guest's arena. */
+struct guest_result {
+    bool has_outcome;
+    enum outcome_kind outcome;
+    struct str output; /* JSON of a succeeded outcome */
+    struct str error_name, error_message, error_stack, error_details;
+    bool has_load_failure; /* the module could not be loaded: kind and message */
+    struct str load_kind, load_message, load_file, load_stack;
+    int64_t load_line;
+    int exit_code, signal;
+    bool oom;
+    int64_t cpu_ms;
+};
+
+struct guest_setup {
+    const struct sandbox_spec *spec;
+    const struct image_config *config;
+    const char *mount; /* workspace path, or NULL */
+    bool shows_platform, is_layer;
+};
+
+/* `lease` gives cancel, fence and stop; `failure` is filled whenever a call returns false. */
+bool guest_start(struct lease *lease, const struct sandbox_spec *spec, struct failure *failure,
+                 struct guest **guest, struct error *err) MUST_USE;
+bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct error *err) MUST_USE;
+bool guest_launch(struct guest *guest, const struct guest_program *program,
+                  struct error *err) MUST_USE;
+
+/* Hands a task or check what it runs on: the head of A_START, and the payload's bytes. */
+bool guest_release(struct guest *guest, struct message_a_start *start, struct str payload,
+                   struct error *err) MUST_USE;
+
+/* Follows the program until nothing of it is left. `limit_ms` of boot time (0: none) ends it
+ * early: cancel, grace, kill. A cancel of the lease does the same with the server's grace. */
+bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *result,
+                  struct error *err) MUST_USE;
+
+/* True when the program was ended because of its limit, or because of a cancel. */
+bool guest_was_timed_out(const struct guest *guest);
+bool guest_was_cancelled(const struct guest *guest);
+
+/* The listener has room again (raised through this eventfd). */
+int guest_room(const struct guest *guest);
+
+/* Asks the agent to end, then destroys the instance and proves it gone. Accepts NULL. */
+void guest_stop(struct guest *guest);
+
+bool failure_set(struct failure *failure, const char *layer, const char *kind, const char *stage,
+                 bool retryable, const char *fmt, ...) PRINTF_LIKE(6, 7);

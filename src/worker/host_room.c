@@ -1,0 +1,39 @@
+#include "worker/host_room.h"
+
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+enum { MIB = 1024 * 1024, DEFAULT_DISK_MIB = 8192, SLOTS_PER_CPU = 2, SLOTS_MAX = 256 };
+
+bool host_room(const struct worker_settings *settings, struct room *room, struct error *err)
+{
+    struct statvfs disk;
+    struct sysinfo host;
+    int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (sysinfo(&host) != 0)
+        return error_errno(err, "sysinfo");
+    if (statvfs(settings->work_dir, &disk) != 0)
+        return error_errno(err, "statvfs %s", settings->work_dir);
+
+    int64_t memory = (int64_t)(host.totalram / MIB) * host.mem_unit;
+    int64_t free_disk = (int64_t)(disk.f_bavail / 1024 * disk.f_frsize / 1024);
+
+    room->memory_mib = settings->memory_mib ? settings->memory_mib : memory * 8 / 10;
+    room->disk_mib =
+        settings->disk_mib ? settings->disk_mib : free_disk - settings->disk_reserve_mib;
+    room->slots = settings->execution_slots;
+    /* Sandboxes wait more than they compute: a core is shared by several of two vCPUs each. */
+    if (room->slots == 0)
+        room->slots = cpus * SLOTS_PER_CPU;
+    if (room->slots > SLOTS_MAX)
+        room->slots = SLOTS_MAX;
+    room->cpu_millis = settings->vcpus ? settings->vcpus * 1000
+                                       : (cpus > room->slots * 2 ? cpus : room->slots * 2) * 1000;
+    room->build_slots = settings->build_executors;
+    if (room->disk_mib < DEFAULT_DISK_MIB / 8)
+        return error_set(err, ERR_UNAVAILABLE, "%s has only %lld MiB free", settings->work_dir,
+                         (long long)free_disk);
+    return true;
+}

@@ -1,0 +1,82 @@
+/* A lease this worker holds, from grant to proof that nothing of it is left.
+ *
+ * Each lease has a thread that does its work in a straight line. The keeper renews it,
+ * the poller brings messages for it; both only set fields here under the lock and raise
+ * `wake`, which the thread's loop watches.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/id.h"
+#include "protocol/worker_api.h"
+#include "worker/capacity.h"
+
+struct worker;
+
+enum lease_stage { LEASE_STARTING, LEASE_RUNNING, LEASE_ENDING };
+
+struct lease {
+    struct lease *next;
+    struct worker *worker;
+    pthread_t thread;
+    struct arena arena; /* the grant lives here */
+    struct wire_grant grant;
+    char id[ID_TEXT], instance_id[ID_TEXT];
+    int64_t sequence;
+    struct room taken;
+    int wake; /* eventfd */
+
+    /* Under the table's lock. */
+    enum lease_stage stage;
+    int64_t expires_ms; /* as the server said it last */
+    int64_t fence_ms;   /* boot time from which this worker must no longer act on it */
+    int64_t renew_ms;   /* boot time of the next renewal */
+    int64_t active_ms;
+    bool is_stale; /* the server no longer knows it: destroy, write nothing */
+    bool cancel_wanted, cancel_forced, stop_wanted;
+    char cancel_reason[256];
+    bool is_over; /* its thread has nothing left to do but to be joined */
+};
+
+struct lease_table {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct lease *first;
+    size_t count;
+};
+
+/* What the lease's thread looks at in one go. */
+struct lease_view {
+    int64_t fence_ms;
+    bool is_stale, cancel_wanted, cancel_forced, stop_wanted;
+    char cancel_reason[256];
+};
+
+void lease_table_init(struct lease_table *table);
+void lease_table_finish(struct lease_table *table);
+
+/* Copies the grant into a new lease and lists it. NULL when a lease of that id is listed already.
+ */
+struct lease *lease_add(struct lease_table *table, struct worker *worker,
+                        const struct wire_grant *grant, int64_t ttl_ms);
+
+struct lease_view lease_look(struct lease *lease);
+void lease_set_stage(struct lease *lease, enum lease_stage stage);
+void lease_set_active(struct lease *lease, int64_t active_ms);
+
+/* For keeper and poller: by id, under the lock, and wakes the thread. */
+void lease_mark_stale(struct lease_table *table, const char *id);
+void lease_cancel(struct lease_table *table, struct str id, struct str reason, bool force);
+void lease_stop_all(struct lease_table *table);
+
+/* The thread's last act; after it the lease is freed by lease_reap. */
+void lease_end(struct lease *lease);
+
+/* Joins and frees every lease that is over; returns how many are left. */
+size_t lease_reap(struct lease_table *table);
+
+/* Ids of all live leases, for polls. */
+struct json_list lease_ids(struct lease_table *table, struct arena *arena);
+struct json_list lease_instances(struct lease_table *table, struct arena *arena);

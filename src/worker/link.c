@@ -1,0 +1,238 @@
+#include "worker/link.h"
+
+#include <openssl/evp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/encode.h"
+#include "base/file.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "protocol/worker_api.h"
+
+enum {
+    REQUEST_MAX = 34 * 1024 * 1024, /* a payload grant or an output, and its wrapping */
+    RETRY_FIRST_MS = 100,
+    RETRY_MAX_MS = 1000,
+    OBJECT_STALL_MS = 60 * 1000,
+    SHA256_LEN = 32,
+};
+
+static const char *const headers[] = {WORKER_PROTOCOL_HEADER, NULL};
+
+void link_init(struct link *link, const char *url)
+{
+    *link = (struct link){.url = url};
+    pthread_mutex_init(&link->lock, NULL);
+}
+
+void link_finish(struct link *link)
+{
+    secret_finish(&link->credential);
+    secret_finish(&link->bearer);
+    pthread_mutex_destroy(&link->lock);
+}
+
+void link_set_bearer(struct link *link, struct str bearer, int64_t valid_ms)
+{
+    pthread_mutex_lock(&link->lock);
+    secret_finish(&link->bearer);
+    link->bearer = secret_create(bearer);
+    link->bearer_version++;
+    link->bearer_renew_ms = time_boot_ms() + valid_ms * 2 / 3;
+    pthread_mutex_unlock(&link->lock);
+}
+
+bool line_open(struct link *link, struct line *line, struct error *err)
+{
+    *line = (struct line){.link = link};
+    return http_client_create(link->url, &line->client, err);
+}
+
+void line_close(struct line *line)
+{
+    http_client_destroy(line->client);
+    line->client = NULL;
+}
+
+static void use_newest_bearer(struct line *line, bool without)
+{
+    struct link *link = line->link;
+
+    if (without) {
+        http_client_set_bearer(line->client, NULL);
+        line->bearer_version = 0;
+        return;
+    }
+    pthread_mutex_lock(&link->lock);
+    if (line->bearer_version != link->bearer_version) {
+        http_client_set_bearer(line->client, &link->bearer);
+        line->bearer_version = link->bearer_version;
+    }
+    pthread_mutex_unlock(&link->lock);
+}
+
+/* The codes a worker acts on; any other keeps only its meaning as a status. */
+static const struct {
+    const char *wire;
+    enum error_code code;
+} known_codes[] = {
+    {"lease_stale",             ERR_LEASE_STALE     },
+    {"epoch_superseded",        ERR_EPOCH_SUPERSEDED},
+    {"worker_identity_in_use",  ERR_WORKER_IN_USE   },
+    {"object_gone",             ERR_OBJECT_GONE     },
+    {"authentication_required", ERR_UNAUTHENTICATED },
+    {"not_found",               ERR_NOT_FOUND       },
+};
+
+static bool refused(const struct http_answer *answer, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str body = buf_str(&answer->body), code = STR("internal_error"), text = body;
+
+    json_find_text(body, "code", &arena, &code);
+    json_find_text(body, "error", &arena, &text);
+    error_set(err, answer->status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID, "%.*s (%.*s)",
+              (int)(text.len > 300 ? 300 : text.len), text.ptr, (int)code.len, code.ptr);
+    for (size_t i = 0; i < COUNT_OF(known_codes); i++)
+        if (str_equal(code, str_of(known_codes[i].wire)))
+            err->code = known_codes[i].code;
+    return false;
+}
+
+bool line_call(struct line *line, const struct exchange *exchange, struct arena *arena,
+               struct error *err)
+{
+    AUTO(buf_finish) struct buf body = {.max = REQUEST_MAX};
+    struct http_answer answer = {.body = {.max = REQUEST_MAX}};
+    struct json_writer writer = json_begin(&body);
+
+    wire_write(&writer, NULL, exchange->request_fields, exchange->request);
+    if (!json_end(&writer, err))
+        return false;
+    use_newest_bearer(line, exchange->without_bearer);
+
+    const char *path = arena_printf(arena, "/api/worker/%s", exchange->route);
+    const struct http_request request = {
+        .method = "POST",
+        .path = path,
+        .body = buf_str(&body),
+        .headers = headers,
+        .timeout_ms = exchange->timeout_ms,
+        .abort = line->abort,
+    };
+    bool fine = http_client_send(line->client, &request, &answer, err);
+    if (fine && answer.status / 100 != 2)
+        fine = refused(&answer, err);
+    else if (fine && exchange->answer)
+        fine = json_read_loose(buf_str(&answer.body), exchange->answer_fields, exchange->answer,
+                               exchange->answer_size, arena, err);
+    buf_finish(&answer.body);
+    return fine || error_wrap(err, "%s", exchange->route);
+}
+
+bool line_insist(struct line *line, const struct exchange *exchange, int64_t until_ms,
+                 struct arena *arena, struct error *err)
+{
+    int64_t wait = RETRY_FIRST_MS;
+
+    for (;;) {
+        if (line_call(line, exchange, arena, err))
+            return true;
+        bool passing = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+                       err->code == ERR_UNAUTHENTICATED;
+        if (!passing || (line->abort && *line->abort) || time_boot_ms() + wait > until_ms)
+            return false;
+        poll(NULL, 0, (int)wait);
+        wait = wait * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : wait * 2;
+    }
+}
+
+struct download {
+    int fd;
+    int64_t got, size;
+    EVP_MD_CTX *hash;
+    struct error *err;
+    bool failed;
+};
+
+static bool take_bytes(void *arg, struct str bytes)
+{
+    struct download *down = arg;
+
+    down->got += (int64_t)bytes.len;
+    if (down->got > down->size)
+        return false;
+    EVP_DigestUpdate(down->hash, bytes.ptr, bytes.len);
+    down->failed = !fd_write_all(down->fd, bytes, down->err);
+    return !down->failed;
+}
+
+static bool check_digest(EVP_MD_CTX *hash, const char *digest, struct error *err)
+{
+    uint8_t raw[SHA256_LEN];
+    char text[2 * SHA256_LEN + 1];
+
+    if (EVP_DigestFinal_ex(hash, raw, NULL) != 1)
+        return error_set(err, ERR_INTERNAL, "hashing failed");
+    hex_encode((struct str){(const char *)raw, sizeof raw}, text);
+    if (strcmp(text, digest) != 0)
+        return error_set(err, ERR_CONTENT_HASH, "object %.12s came damaged", digest);
+    return true;
+}
+
+bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    struct download down = {.fd = fd, .size = size, .hash = hash, .err = err};
+    struct http_answer answer = {.body = {.max = 64 * 1024}};
+
+    if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
+        abort();
+    use_newest_bearer(line, false);
+
+    const struct http_request request = {
+        .method = "GET",
+        .path = arena_printf(&arena, "/api/worker/objects/%s", digest),
+        .headers = headers,
+        .stall_ms = OBJECT_STALL_MS,
+        .sink = take_bytes,
+        .sink_arg = &down,
+        .abort = line->abort,
+    };
+    bool fine = http_client_send(line->client, &request, &answer, err) && !down.failed;
+    if (fine && answer.status != 200)
+        fine = refused(&answer, err);
+    else if (fine && down.got != size)
+        fine = error_set(err, ERR_UNAVAILABLE, "object %.12s ended after %lld bytes", digest,
+                         (long long)down.got);
+    fine = fine && check_digest(hash, digest, err);
+    EVP_MD_CTX_free(hash);
+    buf_finish(&answer.body);
+    return fine || error_wrap(err, "fetching object %.12s", digest);
+}
+
+bool line_store(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct http_answer answer = {.body = {.max = 64 * 1024}};
+
+    use_newest_bearer(line, false);
+    const struct http_request request = {
+        .method = "PUT",
+        .path = arena_printf(&arena, "/api/worker/objects/%s", digest),
+        .content_type = "application/octet-stream",
+        .body_fd = fd,
+        .body_fd_len = (uint64_t)size,
+        .headers = headers,
+        .stall_ms = OBJECT_STALL_MS,
+        .abort = line->abort,
+    };
+    bool fine = http_client_send(line->client, &request, &answer, err);
+    if (fine && answer.status / 100 != 2)
+        fine = refused(&answer, err);
+    buf_finish(&answer.body);
+    return fine || error_wrap(err, "storing object %.12s", digest);
+}

@@ -1,0 +1,221 @@
+/* The pollers: one asks for work while there is room, one listens for messages always. */
+#include <poll.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "worker/worker.h"
+
+enum {
+    WAIT_MS = 25 * 1000,
+    CALL_TIMEOUT_MS = WAIT_MS + 15 * 1000,
+    BACKOFF_MS = 500,
+    REJECT_TIMEOUT_MS = 5 * 1000,
+};
+
+void worker_room_grew(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->room_lock);
+    worker->room_version++;
+    pthread_cond_broadcast(&worker->room_grew);
+    pthread_mutex_unlock(&worker->room_lock);
+}
+
+static bool is_ending(struct worker *worker)
+{
+    return worker->stopping || worker->fenced;
+}
+
+static struct room room_of(const struct wire_grant *grant)
+{
+    const struct wire_sandbox *sandbox = &grant->run.sandbox;
+
+    if (grant->has_build)
+        return (struct room){.build_slots = 1};
+    return (struct room){
+        .cpu_millis = sandbox->vcpus * 1000,
+        .memory_mib = sandbox->memory_mib,
+        .disk_mib = sandbox->disk_mib,
+        .slots = 1,
+    };
+}
+
+static void reject(struct worker *worker, struct line *line, const struct wire_grant *grant,
+                   const char *text)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct wire_reject refusal = {
+        .fence = {worker->link.epoch, grant->sequence, grant->lease_id},
+        .layer = STR("guest_runtime"),
+        .failure_kind = STR("boot_failed"),
+        .stage = STR("claim"),
+        .text = str_of(text),
+        .retryable = true,
+    };
+    struct error err;
+    const struct exchange exchange = {
+        .route = arena_printf(&arena, "leases/%.*s/reject", (int)grant->lease_id.len,
+                              grant->lease_id.ptr),
+        .request_fields = wire_reject_fields,
+        .request = &refusal,
+        .timeout_ms = REJECT_TIMEOUT_MS,
+    };
+
+    if (!line_call(line, &exchange, &arena, &err))
+        log_warn("lease not rejected", LOG_SLICE("lease", grant->lease_id), LOG_ERR(&err));
+}
+
+static void accept_grant(struct worker *worker, struct line *line, const struct wire_grant *grant)
+{
+    struct room wanted = room_of(grant);
+
+    if (grant->has_run == grant->has_build) {
+        reject(worker, line, grant, "the grant is neither a run nor a build");
+        return;
+    }
+    if (!capacity_claim(&worker->capacity, wanted)) {
+        reject(worker, line, grant, "the worker has no room for it");
+        return;
+    }
+    struct lease *lease = lease_add(&worker->leases, worker, grant, worker->rules.lease_ttl_ms);
+    if (!lease) { /* sent again because an answer of ours was slow: it is running already */
+        capacity_give_back(&worker->capacity, wanted);
+        return;
+    }
+    lease->taken = wanted;
+    log_info("lease taken", LOG_STR("lease", lease->id), LOG_SLICE("kind", grant->kind));
+    if (pthread_create(&lease->thread, NULL, grant->has_run ? run_main : build_main, lease) != 0)
+        abort();
+}
+
+static struct json_list wanted_kinds(const struct room *room, struct str kinds[2])
+{
+    size_t n = 0;
+
+    if (room->slots > 0 && room->cpu_millis > 0 && room->memory_mib > 0)
+        kinds[n++] = STR("run");
+    if (room->build_slots > 0)
+        kinds[n++] = STR("build");
+    return (struct json_list){kinds, n};
+}
+
+static bool poll_once(struct worker *worker, struct line *line, struct json_list accept,
+                      struct room room, struct wire_poll_answer *answer, struct arena *arena)
+{
+    struct wire_poll request = {
+        .epoch = worker->link.epoch,
+        .cursor = worker->message_cursor,
+        .wait_ms = WAIT_MS,
+        .accept = accept,
+        .room = {room.cpu_millis, room.memory_mib, room.disk_mib, room.slots, room.build_slots},
+        .known = lease_ids(&worker->leases, arena),
+    };
+    struct error err;
+    const struct exchange exchange = {
+        .route = "poll",
+        .request_fields = wire_poll_fields,
+        .request = &request,
+        .answer_fields = wire_poll_answer_fields,
+        .answer = answer,
+        .answer_size = sizeof *answer,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    if (line_call(line, &exchange, arena, &err))
+        return true;
+    if (!is_ending(worker)) {
+        log_debug("poll failed", LOG_ERR(&err));
+        poll(NULL, 0, BACKOFF_MS);
+    }
+    return false;
+}
+
+/* Waits until there is room to offer; false when the worker stops. */
+static bool wait_for_room(struct worker *worker, uint64_t *seen, struct room *room,
+                          struct json_list *accept, struct str kinds[2])
+{
+    pthread_mutex_lock(&worker->room_lock);
+    for (;;) {
+        *room = capacity_free(&worker->capacity);
+        *accept = wanted_kinds(room, kinds);
+        if (is_ending(worker) || (accept->n > 0 && !atomic_load(&worker->draining)))
+            break;
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        pthread_cond_timedwait(&worker->room_grew, &worker->room_lock, &until);
+    }
+    *seen = worker->room_version;
+    pthread_mutex_unlock(&worker->room_lock);
+    return !is_ending(worker);
+}
+
+void *work_poller_main(void *arg)
+{
+    struct worker *worker = arg;
+    struct line line;
+    struct error err;
+    struct str kinds[2];
+    struct json_list accept;
+    struct room room;
+    uint64_t seen;
+
+    if (!line_open(&worker->link, &line, &err)) {
+        log_error("poller cannot start", LOG_ERR(&err));
+        return NULL;
+    }
+    line.abort = &worker->stopping;
+    while (wait_for_room(worker, &seen, &room, &accept, kinds)) {
+        AUTO(arena_finish) struct arena arena = {0};
+        struct wire_poll_answer answer = {0};
+
+        if (!poll_once(worker, &line, accept, room, &answer, &arena))
+            continue;
+        const struct wire_grant *grants = answer.grants.items;
+        for (size_t i = 0; i < answer.grants.n; i++)
+            accept_grant(worker, &line, &grants[i]);
+        lease_reap(&worker->leases);
+    }
+    line_close(&line);
+    return NULL;
+}
+
+static void take_message(struct worker *worker, const struct wire_message *message)
+{
+    if (str_equal(message->type, STR("cancel")))
+        lease_cancel(&worker->leases, message->lease_id, message->reason, message->force);
+    else if (str_equal(message->type, STR("drain")))
+        atomic_store(&worker->draining, true);
+    else if (str_equal(message->type, STR("undrain")))
+        atomic_store(&worker->draining, false);
+    else
+        log_warn("unknown message", LOG_SLICE("type", message->type));
+    if (message->cursor > worker->message_cursor)
+        worker->message_cursor = message->cursor;
+}
+
+void *message_poller_main(void *arg)
+{
+    struct worker *worker = arg;
+    struct line line;
+    struct error err;
+
+    if (!line_open(&worker->link, &line, &err)) {
+        log_error("message poller cannot start", LOG_ERR(&err));
+        return NULL;
+    }
+    line.abort = &worker->is_quiet;
+    /* Cancels are heard while the worker winds down, too. */
+    while (!worker->fenced && !worker->is_quiet) {
+        AUTO(arena_finish) struct arena arena = {0};
+        struct wire_poll_answer answer = {0};
+
+        if (!poll_once(worker, &line, (struct json_list){0}, (struct room){0}, &answer, &arena))
+            continue;
+        const struct wire_message *messages = answer.messages.items;
+        for (size_t i = 0; i < answer.messages.n; i++)
+            take_message(worker, &messages[i]);
+    }
+    line_close(&line);
+    return NULL;
+}

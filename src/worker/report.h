@@ -1,0 +1,28 @@
+/* The end of a lease, told to the server exactly once: a result, a rejection or a release.
+ *
+ * The fingerprint covers everything but the fence, so that a lost answer can be asked for
+ * again and a different result is refused.
+ */
+#pragma once
+
+#include "worker/guest.h"
+#include "worker/link.h"
+
+struct report {
+    struct lease *lease;
+    struct line *line;
+    int64_t active_ms, stdout_end, stderr_end, max_duration_ms;
+    bool was_cancelled, was_timed_out;
+};
+
+/* After the program is proved gone. */
+bool report_complete(const struct report *report, const struct guest_result *result,
+                     struct error *err) MUST_USE;
+
+/* The attempt did not reach a result: rejected before the start was recorded, released after it.
+ * A stale lease is told nothing. */
+void report_failure(struct lease *lease, struct line *line, const struct failure *failure,
+                    bool is_started, const struct error *why);
+
+/* BLAKE2b-256 in hex over the message as JSON with an empty fence and fingerprint. */
+void report_fingerprint(const struct json_field *fields, const void *message, char hex[65]);

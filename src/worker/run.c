@@ -1,0 +1,281 @@
+/* A run, from lease to acknowledged result: one thread, one straight line.
+ *
+ * User code is released only after the server has recorded the start, and a result is
+ * reported only after the agent has proved that nothing of the program is left. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "worker/bundle.h"
+#include "worker/guest.h"
+#include "worker/output.h"
+#include "worker/report.h"
+#include "worker/worker.h"
+
+enum { CALL_TIMEOUT_MS = 15 * 1000, START_DEADLINE_MS = 30 * 1000, PHASES_MAX = 8 };
+
+struct run {
+    struct lease *lease;
+    struct worker *worker;
+    const struct wire_run_grant *grant;
+    struct line line;
+    struct arena arena;
+    struct guest *guest;
+    struct output *output;
+    struct failure failure;
+    struct image image;
+    struct sandbox_spec spec;
+    struct wire_phase phases[PHASES_MAX];
+    size_t n_phases;
+    int64_t phase_ms, begun_ms, started_ms;
+    bool is_started; /* the server has recorded the start */
+};
+
+static void end_phase(struct run *run, const char *step)
+{
+    int64_t now = time_boot_ms();
+
+    if (run->n_phases < PHASES_MAX)
+        run->phases[run->n_phases++] = (struct wire_phase){str_of(step), now - run->phase_ms};
+    run->phase_ms = now;
+}
+
+static struct wire_fence fence_of(const struct run *run)
+{
+    return (struct wire_fence){run->worker->link.epoch, run->lease->sequence,
+                               str_of(run->lease->id)};
+}
+
+static bool prepare_files(struct run *run, struct error *err)
+{
+    const struct wire_object *bundle = &run->grant->deployment.bundle;
+    struct sandbox_spec *spec = &run->spec;
+    const char *digest = arena_text(&run->arena, run->grant->sandbox.image);
+
+    if (!image_find(run->worker->images, digest, &run->arena, &run->image, err) ||
+        !image_unpack(run->worker->images, &run->image, &run->arena, &spec->layers, err))
+        return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
+                           err->code == ERR_NOT_FOUND, "%s", err->text);
+    spec->n_layers = run->image.n_layers;
+    if (!bundle_open(&run->line, run->worker->settings->work_dir,
+                     arena_text(&run->arena, bundle->digest), bundle->size, &run->arena,
+                     &spec->bundle, err))
+        return failure_set(&run->failure, "guest_runtime", "mount_failed", "prepare", true, "%s",
+                           err->text);
+    return true;
+}
+
+static void fill_spec(struct run *run)
+{
+    const struct wire_sandbox *sandbox = &run->grant->sandbox;
+    const char **deny = arena_array(&run->arena, sandbox->deny.n + 1, sizeof *deny);
+    struct sandbox_spec *spec = &run->spec;
+
+    for (size_t i = 0; i < sandbox->deny.n; i++)
+        deny[i] = arena_text(&run->arena, ((const struct str *)sandbox->deny.items)[i]);
+    memcpy(spec->id, run->lease->instance_id, ID_TEXT);
+    spec->kind = "run";
+    spec->lease_id = run->lease->id;
+    spec->epoch = run->worker->link.epoch;
+    spec->layout = LAYOUT_AGENT;
+    spec->platform = run->worker->platform.root;
+    spec->vcpus = (int)sandbox->vcpus;
+    spec->memory_mib = sandbox->memory_mib;
+    spec->disk_mib = sandbox->disk_mib;
+    spec->network = sandbox->internet ? NETWORK_OPEN : NETWORK_OFF;
+    spec->deny = deny;
+    spec->n_deny = sandbox->deny.n;
+    spec->deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+}
+
+static bool take_output(void *arg, enum guest_stream stream, struct str bytes)
+{
+    struct run *run = arg;
+
+    return output_add(run->output, stream == GUEST_STDOUT ? OUTPUT_STDOUT : OUTPUT_STDERR, bytes);
+}
+
+static void take_log(void *arg, const struct message_log *log)
+{
+    static const char *const levels[] = {"debug", "info", "warn", "error"};
+    AUTO(buf_finish) struct buf text = {.max = 256 * 1024};
+    struct run *run = arg;
+    struct json_writer writer = json_begin(&text);
+    struct error err;
+
+    json_open(&writer, NULL);
+    json_string(&writer, "level", levels[log->level & 3]);
+    json_text(&writer, "message", log->message);
+    if (log->attributes.len > 0)
+        json_raw(&writer, "attributes", log->attributes);
+    json_close(&writer);
+    if (json_end(&writer, &err))
+        output_event(run->output, "run.log", buf_str(&text));
+}
+
+static bool begin(struct run *run, struct error *err)
+{
+    struct wire_begin message = {fence_of(run)};
+    const struct exchange exchange = {
+        .route = arena_printf(&run->arena, "leases/%s/begin", run->lease->id),
+        .request_fields = wire_begin_fields,
+        .request = &message,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    return line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &run->arena, err);
+}
+
+/* The release gate: from here on "did it start?" has an answer. */
+static bool pass_gate(struct run *run, struct error *err)
+{
+    struct wire_start message = {
+        .fence = fence_of(run),
+        .engine = str_of(run->worker->engine->name),
+        .grade = str_of(engine_grade_name(run->worker->engine->grade)),
+        .start = STR("boot"),
+        .start_ms = time_boot_ms() - run->begun_ms,
+        .phases = {run->phases, run->n_phases},
+    };
+    struct wire_lease_times times;
+    const struct exchange exchange = {
+        .route = arena_printf(&run->arena, "leases/%s/start", run->lease->id),
+        .request_fields = wire_start_fields,
+        .request = &message,
+        ANSWER(wire_lease_times_fields, times),
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    if (!line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &run->arena, err))
+        return false;
+    run->is_started = true;
+    run->started_ms = time_boot_ms();
+    lease_set_stage(run->lease, LEASE_RUNNING);
+    return true;
+}
+
+static bool start_guest(struct run *run, struct error *err)
+{
+    static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
+    struct guest_setup setup = {
+        .spec = &run->spec,
+        .config = &run->image.config,
+        .mount = arena_text(&run->arena, run->grant->sandbox.mount_path),
+        .shows_platform = true,
+    };
+    const struct guest_program program = {
+        .kind = PROGRAM_TASK,
+        .argv = argv,
+        .listener = {take_output, take_log, run},
+    };
+
+    if (!guest_start(run->lease, &run->spec, &run->failure, &run->guest, err))
+        return false;
+    end_phase(run, "boot");
+    if (!output_create(run->lease, guest_room(run->guest), &run->output, err))
+        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "setup", true, "%s",
+                           err->text);
+    if (!guest_set_up(run->guest, &setup, err))
+        return false;
+    end_phase(run, "workspace");
+    if (!guest_launch(run->guest, &program, err))
+        return false;
+    end_phase(run, "adapter");
+    return true;
+}
+
+static bool release(struct run *run, struct error *err)
+{
+    const struct wire_run_grant *grant = run->grant;
+    struct message_a_start start = {
+        .mode = STR("run"),
+        .run_id = grant->run_id,
+        .attempt = (uint32_t)grant->attempt,
+        .attempt_id = grant->attempt_id,
+        .lease_id = str_of(run->lease->id),
+        .session_id = grant->session_id,
+        .task_id = grant->task.id,
+        .module = grant->task.module,
+        .export = grant->task.export_name,
+        .deployment_id = grant->deployment.id,
+        .deployment_version = grant->deployment.version,
+        .workspace_id = grant->workspace_id,
+        .workspace_path = grant->sandbox.mount_path,
+    };
+
+    return guest_release(run->guest, &start, grant->payload, err);
+}
+
+static void report_result(struct run *run, const struct guest_result *result)
+{
+    struct report report = {
+        .lease = run->lease,
+        .line = &run->line,
+        .active_ms = time_boot_ms() - run->started_ms,
+        .stdout_end = output_end(run->output, OUTPUT_STDOUT),
+        .stderr_end = output_end(run->output, OUTPUT_STDERR),
+        .was_cancelled = guest_was_cancelled(run->guest),
+        .was_timed_out = guest_was_timed_out(run->guest),
+        .max_duration_ms = run->grant->max_duration_ms,
+    };
+    struct error err;
+
+    lease_set_stage(run->lease, LEASE_ENDING);
+    if (!output_flush(run->output, &err) || !report_complete(&report, result, &err))
+        log_warn("result not accepted", LOG_STR("lease", run->lease->id), LOG_ERR(&err));
+}
+
+static bool execute(struct run *run, struct error *err)
+{
+    struct guest_result result;
+
+    fill_spec(run);
+    if (!begin(run, err))
+        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "begin", true, "%s",
+                           err->text);
+    if (!prepare_files(run, err))
+        return false;
+    end_phase(run, "image");
+    if (!start_guest(run, err))
+        return false;
+    if (!pass_gate(run, err))
+        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
+                           err->text);
+    if (!release(run, err) ||
+        !guest_follow(run->guest, run->started_ms + run->grant->max_duration_ms, &result, err))
+        return false;
+    report_result(run, &result);
+    return true;
+}
+
+void *run_main(void *arg)
+{
+    struct lease *lease = arg;
+    struct run run = {
+        .lease = lease,
+        .worker = lease->worker,
+        .grant = &lease->grant.run,
+        .begun_ms = time_boot_ms(),
+        .phase_ms = time_boot_ms(),
+    };
+    struct error err;
+
+    if (!line_open(&lease->worker->link, &run.line, &err)) {
+        log_error("no line to the server", LOG_ERR(&err));
+        lease_end(lease);
+        return NULL;
+    }
+    bool is_reported = execute(&run, &err);
+    output_destroy(run.output);
+    guest_stop(run.guest);
+    /* Only now: told earlier, another worker could begin while this sandbox still lives. */
+    if (!is_reported) {
+        log_info("run not completed here", LOG_STR("lease", lease->id),
+                 LOG_STR("kind", run.failure.kind ? run.failure.kind : "?"), LOG_ERR(&err));
+        report_failure(lease, &run.line, &run.failure, run.is_started, &err);
+    }
+    line_close(&run.line);
+    arena_finish(&run.arena);
+    lease_end(lease);
+    return NULL;
+}

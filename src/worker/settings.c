@@ -1,0 +1,159 @@
+#include "worker/settings.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own.h"
+
+enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, SLOTS_MAX = 256 };
+
+static const char default_blocked[] = "0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,"
+                                      "169.254.0.0/16,172.16.0.0/12,192.168.0.0/16,"
+                                      "224.0.0.0/4,240.0.0.0/4";
+
+/* Text settings in one table: variable, flag, where it goes, default (%W: the work directory). */
+static const struct text_setting {
+    const char *variable, *flag;
+    size_t offset, size;
+    const char *otherwise;
+} texts[] = {
+#define TEXT(variable, flag, member, otherwise)                \
+    {variable, flag, offsetof(struct worker_settings, member), \
+     sizeof(((struct worker_settings *)0)->member), otherwise}
+    TEXT("HELMR_WORKER_WORK_DIR", NULL, work_dir, "%D/worker"),
+    TEXT("HELMR_WORKER_IMAGES_DIR", NULL, images_dir, "%D/images"),
+    TEXT("HELMR_CONTROL_URL", NULL, control_url, ""),
+    TEXT("HELMR_WORKER_INSTANCE_CREDENTIAL_PATH", NULL, credential_path, "%W/credential"),
+    TEXT("HELMR_WORKER_RESOURCE_ID", NULL, resource_id, ""),
+    TEXT("HELMR_WORKER_GROUP_ID", NULL, group, ""),
+    TEXT("HELMR_WORKER_ROLES", "roles", roles, "run,build"),
+    TEXT("HELMR_WORKER_LABELS", NULL, labels, ""),
+    TEXT("HELMR_ENGINE", "engine", engine, "auto"),
+    TEXT("HELMR_WORKER_JAILER_CGROUP_PARENT", NULL, cgroup_parent, "helmr"),
+    TEXT("HELMR_WORKER_CNI_PROFILE", NULL, cni_profile, "helmr-v1"),
+    TEXT("HELMR_WORKER_RUNSC_PATH", NULL, runsc_path, ""),
+    TEXT("HELMR_WORKER_RUNC_PATH", NULL, runc_path, ""),
+    TEXT("HELMR_WORKER_DNS", NULL, dns, ""),
+    TEXT("HELMR_WORKER_NETWORK_BLOCKED_CIDRS", NULL, blocked_cidrs, default_blocked),
+    TEXT("HELMR_WORKER_NETWORK_ALLOWED_CIDRS", NULL, allowed_cidrs, ""),
+#undef TEXT
+};
+
+/* %D stands for the data directory, %W for the work directory, which is read before. */
+static bool fill(struct worker_settings *set, const struct text_setting *row, const char *value,
+                 struct error *err)
+{
+    char *to = (char *)set + row->offset;
+    const char *head = "";
+    int written;
+
+    if (value[0] == '%') {
+        head = value[1] == 'D' ? set->data_dir : set->work_dir;
+        value += 2;
+    }
+    written = snprintf(to, row->size, "%s%s", head, value);
+    if (written < 0 || (size_t)written >= row->size)
+        return error_set(err, ERR_INVALID, "%s is too long", row->variable);
+    return true;
+}
+
+static bool read_texts(const struct invocation *call, const struct env *env,
+                       struct worker_settings *set, struct error *err)
+{
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        const char *value = call && texts[i].flag ? invocation_value(call, texts[i].flag) : NULL;
+
+        if (!value)
+            value = env_text(env, texts[i].variable, texts[i].otherwise);
+        if (!fill(set, &texts[i], value, err))
+            return false;
+    }
+    return true;
+}
+
+static bool read_numbers(const struct env *env, struct worker_settings *set, struct error *err)
+{
+    return env_int(env, "HELMR_WORKER_CAPACITY_VCPUS", 1, 4096, 0, &set->vcpus, err) &&
+           env_int(env, "HELMR_WORKER_CAPACITY_MEMORY_MIB", 128, INT32_MAX, 0, &set->memory_mib,
+                   err) &&
+           env_int(env, "HELMR_WORKER_DISK_MIB", 1024, INT32_MAX, 0, &set->disk_mib, err) &&
+           env_int(env, "HELMR_WORKER_DISK_RESERVE_MIB", 0, INT32_MAX, DISK_RESERVE_MIB,
+                   &set->disk_reserve_mib, err) &&
+           env_int(env, "HELMR_WORKER_EXECUTION_SLOTS", 1, SLOTS_MAX, 0, &set->execution_slots,
+                   err) &&
+           env_int(env, "HELMR_WORKER_BUILD_EXECUTORS", 0, 16, DEFAULT_BUILDERS,
+                   &set->build_executors, err);
+}
+
+static bool read_network(const struct env *env, struct worker_settings *set, struct error *err)
+{
+    const char *mode = env_text(env, "HELMR_WORKER_NETWORK", "auto");
+
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "none") != 0)
+        return error_set(err, ERR_INVALID, "HELMR_WORKER_NETWORK must be auto or none");
+    set->network_enabled = strcmp(mode, "auto") == 0;
+    return true;
+}
+
+bool settings_data_dir(const struct invocation *invocation, char *path, size_t size,
+                       struct error *err)
+{
+    const char *given = invocation ? invocation_value(invocation, "data-dir") : NULL;
+    char whole[PATH_MAX];
+
+    if (!given)
+        given = getenv("HELMR_DATA_DIR");
+    if (!given)
+        given = "/var/lib/helmr";
+    if (given[0] != '/') {
+        if (!directory_make(given, 0755, err))
+            return false;
+        if (!realpath(given, whole))
+            return error_errno(err, "data directory %s", given);
+        given = whole;
+    }
+    if (snprintf(path, size, "%s", given) >= (int)size)
+        return error_set(err, ERR_INVALID, "the data directory's path is too long");
+    return true;
+}
+
+static bool set_identity(struct worker_settings *set, struct error *err)
+{
+    if (!set->resource_id[0] && gethostname(set->resource_id, sizeof set->resource_id - 1) != 0)
+        return error_errno(err, "gethostname");
+    if (!set->control_url[0])
+        return error_set(err, ERR_INVALID,
+                         "HELMR_CONTROL_URL is not set: the address of the server");
+    return true;
+}
+
+bool worker_settings_read_host(const struct invocation *invocation,
+                               struct worker_settings *settings, struct error *err)
+{
+    AUTO(env_finish) struct env env = {0};
+    char file[SETTING_TEXT + 16];
+
+    *settings = (struct worker_settings){0};
+    if (!settings_data_dir(invocation, settings->data_dir, sizeof settings->data_dir, err))
+        return false;
+    snprintf(file, sizeof file, "%s/helmr.env", settings->data_dir);
+    return env_load(&env, file, err) && read_texts(invocation, &env, settings, err) &&
+           read_numbers(&env, settings, err) && read_network(&env, settings, err) &&
+           env_secret(&env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &settings->bootstrap_token, err);
+}
+
+bool worker_settings_read(const struct invocation *invocation, struct worker_settings *settings,
+                          struct error *err)
+{
+    return worker_settings_read_host(invocation, settings, err) && set_identity(settings, err);
+}
+
+void worker_settings_finish(struct worker_settings *settings)
+{
+    secret_finish(&settings->bootstrap_token);
+}

@@ -1,0 +1,36 @@
+/* What the operator set: flags, then variables, then <data dir>/helmr.env, then defaults. */
+#pragma once
+
+#include "base/command.h"
+#include "base/env.h"
+#include "base/secret.h"
+
+enum { SETTING_TEXT = 4096 };
+
+struct worker_settings {
+    char data_dir[SETTING_TEXT], work_dir[SETTING_TEXT], images_dir[SETTING_TEXT];
+    char control_url[SETTING_TEXT], credential_path[SETTING_TEXT];
+    char resource_id[256], group[128];
+    char engine[32]; /* "auto" or a name */
+    char roles[64];  /* "run,build" */
+    char labels[1024];
+    char cgroup_parent[128], cni_profile[64];
+    char runsc_path[SETTING_TEXT], runc_path[SETTING_TEXT]; /* empty: on PATH */
+    char dns[1024], blocked_cidrs[SETTING_TEXT], allowed_cidrs[SETTING_TEXT];
+    bool network_enabled;
+    struct secret bootstrap_token;                         /* unset when a credential exists */
+    int64_t vcpus, memory_mib, disk_mib, disk_reserve_mib; /* capacity; 0: the host's */
+    int64_t execution_slots, build_executors;
+};
+
+/* For `helmr worker` and the worker half of `helmr up`; the invocation may be NULL. */
+bool worker_settings_read(const struct invocation *invocation, struct worker_settings *settings,
+                          struct error *err) MUST_USE;
+/* The same without what only matters to a server: for commands on this host. */
+bool worker_settings_read_host(const struct invocation *invocation,
+                               struct worker_settings *settings, struct error *err) MUST_USE;
+
+/* --data-dir, else HELMR_DATA_DIR, else /var/lib/helmr; made absolute. */
+bool settings_data_dir(const struct invocation *invocation, char *path, size_t size,
+                       struct error *err) MUST_USE;
+void worker_settings_finish(struct worker_settings *settings);

@@ -1,0 +1,53 @@
+/* The worker process: holds leases, runs sandboxes, reports. It never decides.
+ *
+ * Threads: main (signals, drain), keeper (heartbeat, renewals, bearer), two pollers (work,
+ * messages), and one per lease. Everything shared is in this struct, behind its own locks.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+#include "image/image.h"
+#include "worker/capacity.h"
+#include "worker/lease.h"
+#include "worker/link.h"
+#include "worker/platform.h"
+#include "worker/settings.h"
+
+struct worker {
+    const struct worker_settings *settings;
+    struct link link;
+    struct lease_table leases;
+    struct capacity capacity;
+    struct engine_host *host;
+    const struct engine *engine;
+    struct engine_result probes[4];
+    size_t n_probes;
+    struct image_store *images;
+    struct platform platform;
+    struct wire_settings rules; /* the server's: lease TTL, cancel grace */
+
+    pthread_mutex_t room_lock;
+    pthread_cond_t room_grew;
+    uint64_t room_version; /* raised when capacity comes back */
+
+    atomic_bool draining;   /* takes no new work */
+    volatile bool stopping; /* pollers and keeper end; also aborts their calls under way */
+    volatile bool fenced;   /* a newer process has our identity: leave everything, exit */
+    volatile bool is_quiet; /* no lease is left: the message poller may go too */
+    int64_t message_cursor; /* of the message poller alone */
+};
+
+/* Runs until SIGTERM, SIGINT or a newer epoch. */
+bool worker_run(const struct worker_settings *settings, struct error *err) MUST_USE;
+
+/* Capacity came back: a poller waiting for room looks again. */
+void worker_room_grew(struct worker *worker);
+
+/* Thread bodies; arg is the worker, or the lease. */
+void *keeper_main(void *arg);
+void *work_poller_main(void *arg);
+void *message_poller_main(void *arg);
+void *run_main(void *arg);
+void *build_main(void *arg);
