@@ -27,16 +27,16 @@ struct sandbox_bind {
 
 /* What to start. All paths are absolute and on the host. */
 struct sandbox_spec {
-    char id[ID_TEXT];         /* the instance */
-    const char *kind;         /* owner marker: run, build, probe */
-    const char *lease_id;     /* or NULL */
+    char id[ID_TEXT];     /* the instance */
+    const char *kind;     /* owner marker: run, build, probe */
+    const char *lease_id; /* or NULL */
     int64_t epoch;
     enum sandbox_layout layout;
-    const char *platform;     /* root of the agent: helmr-guest, /opt/helmr/{adapter,sdk} */
+    const char *platform;      /* root of the agent: helmr-guest, /opt/helmr/{adapter,sdk} */
     const char *const *layers; /* unpacked image layers, lowest first */
     size_t n_layers;
-    const char *bundle;       /* task/ and deps/, or NULL */
-    const char *upper;        /* direct layout: the writable directory (made by the caller) */
+    const char *bundle; /* task/ and deps/, or NULL */
+    const char *upper;  /* direct layout: the writable directory (made by the caller) */
     const struct sandbox_bind *binds;
     size_t n_binds;
     int vcpus;

@@ -16,9 +16,9 @@
 struct engine_host;
 
 struct engine_settings {
-    const char *work_dir;      /* <data dir>/worker */
-    const char *cgroup_parent; /* "helmr" */
-    int slots;                 /* execution + build */
+    const char *work_dir;               /* <data dir>/worker */
+    const char *cgroup_parent;          /* "helmr" */
+    int slots;                          /* execution + build */
     const char *runsc_path, *runc_path; /* NULL: found on PATH */
     bool network_enabled;
     const char *dns;           /* upstream servers, comma separated; NULL: the host's resolvers */

@@ -1,0 +1,27 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+/* Strongest first: the order in which auto chooses. */
+const struct engine *const engines[] = {&engine_gvisor, &engine_container};
+const size_t n_engines = COUNT_OF(engines);
+
+const struct engine *engine_find(const char *name)
+{
+    for (size_t i = 0; i < n_engines; i++) {
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i];
+    }
+    return NULL;
+}
+
+const char *engine_grade_name(enum engine_grade grade)
+{
+    switch (grade) {
+    case GRADE_NONE: return "none";
+    case GRADE_SHARED_KERNEL: return "shared-kernel";
+    case GRADE_USER_KERNEL: return "user-kernel";
+    case GRADE_MICROVM: return "microvm";
+    }
+    return "none";
+}

@@ -1,0 +1,236 @@
+#include "engine/host.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/encode.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "engine/guard.h"
+#include "engine/host_state.h"
+#include "engine/net/netns.h"
+#include "engine/net/network.h"
+#include "engine/reclaim.h"
+
+enum { GUARD_WAIT_MS = 15000 };
+
+static char *text_copy(const char *text)
+{
+    char *copy = text ? strdup(text) : NULL;
+
+    if (text && !copy)
+        abort();
+    return copy;
+}
+
+static void host_free(struct engine_host *host)
+{
+    while (host->quarantined) {
+        struct quarantined *next = host->quarantined->next;
+        free(host->quarantined);
+        host->quarantined = next;
+    }
+    auto_close(&host->instances_fd);
+    auto_close(&host->lock_fd);
+    pthread_mutex_destroy(&host->mutex);
+    free(host->reclaimed);
+    free(host->work_dir);
+    free(host->runsc_path);
+    free(host->runc_path);
+    free(host->dns);
+    free(host->blocked_cidrs);
+    free(host->allowed_cidrs);
+    free(host);
+}
+
+/* The tag is made once per work directory and lives in the lock file itself. */
+static bool tag_read(struct engine_host *host, struct error *err)
+{
+    unsigned char random[TAG_LEN / 2];
+    char text[TAG_LEN + 1] = "";
+
+    if (pread(host->lock_fd, text, TAG_LEN, 0) == TAG_LEN &&
+        hex_decode((struct str){text, TAG_LEN}, random, sizeof(random))) {
+        memcpy(host->tag, text, sizeof(host->tag));
+        return true;
+    }
+    random_bytes(random, sizeof(random));
+    hex_encode((struct str){(const char *)random, sizeof(random)}, host->tag);
+    if (pwrite(host->lock_fd, host->tag, TAG_LEN, 0) != TAG_LEN || fsync(host->lock_fd) < 0)
+        return error_errno(err, "write the tag of %s", host->work_dir);
+    return true;
+}
+
+static bool folder_wipe(const char *work_dir, const char *name, struct error *err)
+{
+    char path[PATH_MAX];
+    AUTO_FD int parent = open(work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (parent < 0)
+        return error_errno(err, "open %s", work_dir);
+    snprintf(path, sizeof(path), "%s/%s", work_dir, name);
+    return tree_remove(parent, name, err) && directory_make(path, 0700, err);
+}
+
+static bool host_lock(struct engine_host *host, struct error *err)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/instances", host->work_dir);
+    if (!directory_make(path, 0700, err))
+        return false;
+    host->instances_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (host->instances_fd < 0)
+        return error_errno(err, "open %s", path);
+    snprintf(path, sizeof(path), "%s/lock", host->work_dir);
+    if (!file_lock(path, &host->lock_fd, err))
+        return error_wrap(err, "another worker may use this directory");
+    return tag_read(host, err) && folder_wipe(host->work_dir, "tmp", err) &&
+           folder_wipe(host->work_dir, "staging", err);
+}
+
+static bool host_start(struct engine_host *host, const struct engine_settings *settings,
+                       struct error *err)
+{
+    const char *parent = settings->cgroup_parent ? settings->cgroup_parent : "helmr";
+
+    if (!host_lock(host, err))
+        return false;
+    snprintf(host->run_dir, sizeof(host->run_dir), "/run/helmr/%s", host->tag);
+    if (!guard_wait(host->work_dir, GUARD_WAIT_MS, err) ||
+        !cgroup_tree_open(parent, host->tag, &host->cgroups, err) ||
+        !guard_start(host->work_dir, parent, host->tag, &host->guard, err))
+        return false;
+    network_reclaim(host);
+    if (!reclaim_all(host, err) || !netns_dir_open(host->run_dir, err) ||
+        !service_create(&host->service, err))
+        return false;
+    return !settings->network_enabled || network_pool_create(host, &host->networks, err);
+}
+
+bool engine_host_open(const struct engine_settings *settings, struct engine_host **host,
+                      struct error *err)
+{
+    struct engine_host *made = alloc(sizeof(*made));
+
+    *made = (struct engine_host){
+        .work_dir = text_copy(settings->work_dir),
+        .runsc_path = text_copy(settings->runsc_path ? settings->runsc_path : "runsc"),
+        .runc_path = text_copy(settings->runc_path ? settings->runc_path : "runc"),
+        .dns = text_copy(settings->dns),
+        .blocked_cidrs = text_copy(settings->blocked_cidrs),
+        .allowed_cidrs = text_copy(settings->allowed_cidrs),
+        .slots = settings->slots,
+        .lock_fd = -1,
+        .instances_fd = -1,
+        .guard = {.pidfd = -1},
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+    };
+    if (made->work_dir[0] != '/') {
+        host_free(made);
+        return error_set(err, ERR_INVALID, "the work directory must be an absolute path");
+    }
+    if (!host_start(made, settings, err)) {
+        engine_host_close(made);
+        return false;
+    }
+    *host = made;
+    return true;
+}
+
+void engine_host_close(struct engine_host *host)
+{
+    if (!host)
+        return;
+    network_pool_destroy(host->networks);
+    service_destroy(host->service);
+    if (!host->quarantined && host->run_dir[0])
+        netns_dir_close(host->run_dir);
+    process_finish(&host->guard);
+    if (!host->quarantined)
+        cgroup_tree_close(&host->cgroups);
+    host_free(host);
+}
+
+const struct reclaimed *engine_host_reclaimed(const struct engine_host *host, size_t *n)
+{
+    *n = host->n_reclaimed;
+    return host->reclaimed;
+}
+
+static int quarantined_count(const struct engine_host *host)
+{
+    int n = 0;
+
+    for (const struct quarantined *at = host->quarantined; at; at = at->next)
+        n++;
+    return n;
+}
+
+int engine_host_free_slots(struct engine_host *host)
+{
+    pthread_mutex_lock(&host->mutex);
+    int free_slots = host->slots - host->n_running - quarantined_count(host);
+    pthread_mutex_unlock(&host->mutex);
+    return free_slots > 0 ? free_slots : 0;
+}
+
+size_t engine_host_quarantined(struct engine_host *host, struct reclaimed *list, size_t max)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&host->mutex);
+    for (const struct quarantined *at = host->quarantined; at; at = at->next, n++) {
+        if (n < max)
+            list[n] = at->about;
+    }
+    pthread_mutex_unlock(&host->mutex);
+    return n;
+}
+
+const char *engine_host_tag(const struct engine_host *host)
+{
+    return host->tag;
+}
+
+bool engine_host_network_preflight(struct engine_host *host, struct error *err)
+{
+    if (!host->networks)
+        return error_set(err, ERR_UNSUPPORTED, "the network is off on this worker");
+    return network_preflight(host->networks, err);
+}
+
+void engine_host_tick(struct engine_host *host)
+{
+    reclaim_retry(host);
+    network_pool_tick(host->networks);
+}
+
+bool host_reserve(struct engine_host *host, struct error *err)
+{
+    pthread_mutex_lock(&host->mutex);
+    bool is_free = host->n_running + quarantined_count(host) < host->slots;
+    host->n_running += is_free;
+    pthread_mutex_unlock(&host->mutex);
+    return is_free || error_set(err, ERR_UNAVAILABLE, "all %d slots are in use", host->slots);
+}
+
+void host_unreserve(struct engine_host *host)
+{
+    pthread_mutex_lock(&host->mutex);
+    host->n_running--;
+    pthread_mutex_unlock(&host->mutex);
+}
+
+void host_quarantine(struct engine_host *host, const struct reclaimed *about)
+{
+    struct quarantined *added = alloc(sizeof(*added));
+
+    log_error("instance quarantined", LOG_STR("instance", about->instance_id),
+              LOG_STR("why", about->detail));
+    pthread_mutex_lock(&host->mutex);
+    *added = (struct quarantined){.about = *about, .next = host->quarantined};
+    host->quarantined = added;
+    pthread_mutex_unlock(&host->mutex);
+}

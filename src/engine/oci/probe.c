@@ -1,0 +1,292 @@
+#include "engine/oci/probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "base/encode.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "engine/record.h"
+#include "protocol/channel.h"
+
+enum { DIGEST_LEN = 2 * BLAKE2B_LEN, PROBE_MEMORY_MIB = 128, PROBE_FILE_MAX = 65536 };
+
+/* The runtime is found the way process_start will find it. */
+static bool binary_find(const char *name, char *path, size_t room)
+{
+    struct str rest = str_of(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin"), folder;
+
+    if (strchr(name, '/')) {
+        snprintf(path, room, "%s", name);
+        return access(path, X_OK) == 0;
+    }
+    while (str_split(&rest, ':', &folder)) {
+        snprintf(path, room, "%.*s/%s", (int)folder.len, folder.ptr, name);
+        if (folder.len && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool file_digest(const char *path, char hex[DIGEST_LEN + 1], struct error *err)
+{
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    AUTO_FREE char *bytes = alloc(1 << 16);
+    struct blake2b state;
+    uint8_t digest[BLAKE2B_LEN];
+
+    if (fd < 0)
+        return error_errno(err, "open %s", path);
+    blake2b_init(&state, (struct str){0});
+    for (ssize_t got; (got = read(fd, bytes, 1 << 16)) != 0;) {
+        if (got < 0)
+            return error_errno(err, "read %s", path);
+        blake2b_update(&state, (struct str){bytes, (size_t)got});
+    }
+    blake2b_final(&state, digest);
+    hex_encode((struct str){(const char *)digest, sizeof(digest)}, hex);
+    return true;
+}
+
+struct conversation {
+    struct channel channel;
+    bool has_answered;
+};
+
+static bool on_message(void *arg, const struct message *message, struct error *err)
+{
+    struct conversation *conversation = arg;
+
+    if (message->type == MESSAGE_PONG)
+        conversation->has_answered = true;
+    if (message->type != MESSAGE_HELLO)
+        return true;
+
+    struct message_welcome welcome = {.protocol = MESSAGE_PROTOCOL, .instance = STR("probe")};
+    struct message_ping ping = {.number = 1, .left_ms = 60000};
+    return channel_send(&conversation->channel, MESSAGE_WELCOME, &welcome, err) &&
+           channel_send(&conversation->channel, MESSAGE_PING, &ping, err);
+}
+
+static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end, struct error *err)
+{
+    (void)arg, (void)bytes, (void)is_end;
+    return error_set(err, ERR_INVALID, "data on stream %d, which nobody opened", stream);
+}
+
+static bool talk(struct instance *instance, int64_t deadline_ms, struct error *err)
+{
+    struct conversation conversation = {0};
+    int fd = instance_channel(instance);
+    bool ok = true;
+
+    (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    channel_init(&conversation.channel, fd, fd, SIDE_HOST);
+    while (ok && !conversation.has_answered) {
+        int64_t left = deadline_ms - time_boot_ms();
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        bool wants_write;
+
+        if (left <= 0 || poll(&ready, 1, (int)left) == 0)
+            ok = error_set(err, ERR_TIMEOUT, "the agent did not answer in time");
+        else
+            ok = channel_read(&conversation.channel, on_message, on_data, &conversation, err) &&
+                 channel_flush(&conversation.channel, &wants_write, err);
+    }
+    channel_finish(&conversation.channel);
+    return ok;
+}
+
+/* The last line that says something: the reason, more often than not. */
+static void tail_append(struct instance *instance, struct error *err)
+{
+    struct str rest = instance_log_tail(instance), line, last = {0};
+
+    while (str_split(&rest, '\n', &line)) {
+        if (line.len)
+            last = line;
+    }
+    if (last.len) {
+        struct error inner = *err;
+        error_set(err, inner.code, "%.200s (%.*s)", inner.text,
+                  (int)(last.len < 200 ? last.len : 200), last.ptr);
+    }
+}
+
+static bool try_engine(struct engine_host *host, const struct engine *engine, int timeout_ms,
+                       const char *platform, const char *const *layers, size_t n_layers,
+                       struct error *err)
+{
+    struct instance *instance;
+    struct error after = {0};
+    struct sandbox_spec spec = {.kind = "probe",
+                                .layout = LAYOUT_AGENT,
+                                .platform = platform,
+                                .layers = layers,
+                                .n_layers = n_layers,
+                                .vcpus = 1,
+                                .memory_mib = PROBE_MEMORY_MIB,
+                                .disk_mib = PROBE_MEMORY_MIB,
+                                .network = NETWORK_OFF,
+                                .deadline_ms = time_boot_ms() + timeout_ms};
+
+    id_make(spec.id);
+    if (!engine->start(host, &spec, &instance, err))
+        return false;
+
+    bool ok = talk(instance, spec.deadline_ms, err);
+    if (!ok)
+        tail_append(instance, err);
+    if (!instance_destroy(instance, &after) && ok) {
+        *err = after;
+        ok = false;
+    }
+    return ok;
+}
+
+struct verdict {
+    struct str build, agent, boot_id, reason;
+    bool usable;
+};
+
+static const struct json_field verdict_fields[] = {
+    {"build", JSON_TEXT, offsetof(struct verdict, build), REQUIRED, .max = DIGEST_LEN},
+    {"agent", JSON_TEXT, offsetof(struct verdict, agent), REQUIRED, .max = DIGEST_LEN},
+    {"boot_id", JSON_TEXT, offsetof(struct verdict, boot_id), REQUIRED, .max = ID_LEN},
+    {"reason", JSON_TEXT, offsetof(struct verdict, reason), REQUIRED, .max = 255},
+    {"usable", JSON_BOOL, offsetof(struct verdict, usable), REQUIRED},
+    {0},
+};
+
+static void cache_path(struct engine_host *host, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/probe.json", host->work_dir);
+}
+
+static char *cache_read(struct engine_host *host)
+{
+    char path[PATH_MAX];
+    char *text = NULL;
+    struct error ignored;
+
+    cache_path(host, path);
+    return file_read(path, PROBE_FILE_MAX, &text, &ignored) ? text : NULL;
+}
+
+/* Only good news is kept: what was broken is tried again, since somebody may have cured it. */
+static bool cache_says_usable(struct engine_host *host, const struct engine *engine,
+                              const char *build, const char *agent)
+{
+    AUTO_FREE char *text = cache_read(host);
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str raw;
+    struct verdict verdict;
+    struct error ignored;
+
+    return text && json_find_raw(str_of(text), engine->name, &arena, &raw) &&
+           json_read(raw, verdict_fields, &verdict, sizeof(verdict), &arena, &ignored) &&
+           verdict.usable && str_equal(verdict.build, str_of(build)) &&
+           str_equal(verdict.agent, str_of(agent)) &&
+           str_equal(verdict.boot_id, str_of(host_boot_id()));
+}
+
+static void verdict_write(struct json_writer *json, const struct engine_result *result,
+                          const char *agent)
+{
+    json_open(json, result->name);
+    json_string(json, "build", result->build);
+    json_string(json, "agent", agent);
+    json_string(json, "boot_id", host_boot_id());
+    json_string(json, "reason", result->reason);
+    json_bool(json, "usable", result->usable);
+    json_close(json);
+}
+
+static void cache_write(struct engine_host *host, const struct engine_result *result,
+                        const char *agent)
+{
+    AUTO_FREE char *text = cache_read(host);
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(buf_finish) struct buf out = {.max = PROBE_FILE_MAX};
+    struct json_writer json = json_begin(&out);
+    struct error ignored;
+    char path[PATH_MAX];
+    struct str raw;
+
+    json_open(&json, NULL);
+    for (size_t i = 0; i < n_engines; i++) {
+        if (strcmp(engines[i]->name, result->name) == 0)
+            verdict_write(&json, result, agent);
+        else if (text && json_find_raw(str_of(text), engines[i]->name, &arena, &raw))
+            json_raw(&json, engines[i]->name, raw);
+    }
+    json_close(&json);
+    cache_path(host, path);
+    if (json_end(&json, &ignored))
+        (void)!file_publish(path, buf_str(&out), 0600, &ignored);
+}
+
+static void result_fail(struct engine_result *result, const char *cure, const char *reason)
+{
+    result->usable = false;
+    snprintf(result->reason, sizeof(result->reason), "%.255s", reason);
+    snprintf(result->cure, sizeof(result->cure), "%s", cure);
+}
+
+void probe_oci(struct engine_host *host, const struct engine *engine, const char *binary,
+               const char *cure, int timeout_ms, const char *platform, const char *const *layers,
+               size_t n_layers, struct engine_result *result)
+{
+    char path[PATH_MAX], guest[PATH_MAX], agent[DIGEST_LEN + 1];
+    struct error err = {0};
+
+    *result = (struct engine_result){.name = engine->name, .grade = engine->grade};
+    snprintf(guest, sizeof(guest), "%s/helmr-guest", platform);
+    if (geteuid() != 0) {
+        result_fail(result, "run as root", "needs root");
+        return;
+    }
+    if (!binary_find(binary, path, sizeof(path))) {
+        snprintf(err.text, sizeof(err.text), "%s is not installed", binary);
+        result_fail(result, cure, err.text);
+        return;
+    }
+    if (!file_digest(path, result->build, &err) || !file_digest(guest, agent, &err)) {
+        result_fail(result, "", err.text);
+        return;
+    }
+    result->usable = cache_says_usable(host, engine, result->build, agent);
+    if (result->usable)
+        return;
+    result->usable = try_engine(host, engine, timeout_ms, platform, layers, n_layers, &err);
+    if (!result->usable)
+        result_fail(result, "", err.text);
+    cache_write(host, result, agent);
+}
+
+const char *gvisor_platform(struct engine_host *host)
+{
+    AUTO(buf_finish) struct buf out = {.max = 1 << 20};
+    const char *const argv[] = {host->runsc_path, "flags", NULL};
+    struct process_spec spec = {.argv = argv};
+    struct error ignored;
+    int status;
+
+    pthread_mutex_lock(&host->mutex);
+    const char *known = host->gvisor_platform;
+    pthread_mutex_unlock(&host->mutex);
+    if (known)
+        return known;
+
+    bool ran = process_run(&spec, (struct str){0}, 5000, &out, &out, &status, &ignored);
+    bool has_systrap = ran && out.len && memmem(out.bytes, out.len, "systrap", 7);
+    pthread_mutex_lock(&host->mutex);
+    host->gvisor_platform = has_systrap ? "systrap" : "ptrace";
+    pthread_mutex_unlock(&host->mutex);
+    return host->gvisor_platform;
+}
