@@ -1,0 +1,165 @@
+/* The tar writer of image/layer.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/own.h"
+#include "image/layer.h"
+
+enum { PACKED = 256 * 1024, CHUNK = 256 * 1024 };
+
+static la_ssize_t keep(struct layer_writer *writer, struct str bytes)
+{
+    digest_update(&writer->blob, bytes);
+    writer->size += (int64_t)bytes.len;
+    if (fd_write_all(writer->fd, bytes, &writer->err))
+        return 0;
+    writer->failed = true;
+    return -1;
+}
+
+static la_ssize_t compress(struct layer_writer *writer, struct str bytes, ZSTD_EndDirective end)
+{
+    ZSTD_inBuffer in = {bytes.ptr, bytes.len, 0};
+
+    for (size_t left = 1; left != 0 || in.pos < in.size;) {
+        ZSTD_outBuffer out = {writer->packed, PACKED, 0};
+        left = ZSTD_compressStream2(writer->zstd, &out, &in, end);
+        if (ZSTD_isError(left)) {
+            writer->failed = true;
+            (void)error_set(&writer->err, ERR_INTERNAL, "zstd: %s", ZSTD_getErrorName(left));
+            return -1;
+        }
+        if (keep(writer, (struct str){writer->packed, out.pos}) != 0)
+            return -1;
+        if (end == ZSTD_e_continue && in.pos == in.size)
+            break;
+    }
+    return 0;
+}
+
+static la_ssize_t take_tar(struct archive *archive, void *arg, const void *bytes, size_t len)
+{
+    struct layer_writer *writer = arg;
+    struct str tar = {bytes, len};
+
+    (void)archive;
+    digest_update(&writer->diff, tar);
+    if ((writer->is_compressed ? compress(writer, tar, ZSTD_e_continue) : keep(writer, tar)) != 0)
+        return -1;
+    return (la_ssize_t)len;
+}
+
+static bool fail(struct layer_writer *writer, struct error *err)
+{
+    if (writer->failed) {
+        *err = writer->err;
+        return false;
+    }
+    const char *why = archive_error_string(writer->tar);
+    return error_set(err, ERR_INTERNAL, "writing a tar: %s", why ? why : "failed");
+}
+
+/* Zstandard at level 3: a base image's blob is a third of its tar, so writing and syncing it
+ * takes less time than the compression costs, and it unpacks faster than gzip by far. */
+bool layer_writer_init(struct layer_writer *writer, int fd, bool is_compressed, struct error *err)
+{
+    *writer = (struct layer_writer){.fd = fd, .is_compressed = is_compressed};
+    digest_init(&writer->blob);
+    digest_init(&writer->diff);
+    writer->packed = alloc(PACKED);
+    writer->tar = archive_write_new();
+    writer->zstd = is_compressed ? ZSTD_createCCtx() : NULL;
+    if (!writer->tar || (is_compressed && !writer->zstd))
+        abort();
+    if (is_compressed &&
+        (ZSTD_isError(ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, 3)) ||
+         ZSTD_isError(ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_checksumFlag, 1))))
+        return error_set(err, ERR_INTERNAL, "zstd refuses its parameters");
+    if (archive_write_set_format_pax_restricted(writer->tar) != ARCHIVE_OK ||
+        archive_write_set_format_option(writer->tar, "pax", "xattrheader", "SCHILY") !=
+            ARCHIVE_OK ||
+        archive_write_set_bytes_per_block(writer->tar, CHUNK) != ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(writer->tar, 1) != ARCHIVE_OK ||
+        archive_write_open(writer->tar, writer, NULL, take_tar, NULL) != ARCHIVE_OK)
+        return fail(writer, err);
+    return true;
+}
+
+void layer_writer_finish(struct layer_writer *writer)
+{
+    /* Unless it was closed, freeing would write the end of a tar that nobody wants. */
+    if (writer->tar) {
+        (void)archive_write_fail(writer->tar);
+        archive_write_free(writer->tar);
+    }
+    ZSTD_freeCCtx(writer->zstd);
+    digest_finish(&writer->blob);
+    digest_finish(&writer->diff);
+    free(writer->packed);
+    *writer = (struct layer_writer){.fd = -1};
+}
+
+static bool put_content(struct layer_writer *writer, int64_t size, int content, struct error *err)
+{
+    AUTO_FREE char *buffer = alloc(CHUNK);
+
+    while (size > 0) {
+        ssize_t n = read(content, buffer, size < CHUNK ? (size_t)size : CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_errno(err, "read a file");
+        if (n == 0)
+            return error_set(err, ERR_INTERNAL, "a file became shorter while it was read");
+        if (archive_write_data(writer->tar, buffer, (size_t)n) != n)
+            return fail(writer, err);
+        size -= n;
+    }
+    return true;
+}
+
+bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, int content,
+                      struct error *err)
+{
+    TAR_UTF8_SCOPE;
+
+    if (++writer->entries > TAR_ENTRIES_MAX)
+        return error_set(err, ERR_TOO_LARGE, "a layer has over %d entries", TAR_ENTRIES_MAX);
+    /* A warning is a name that is no UTF-8, which then goes out as it is. */
+    int result = archive_write_header(writer->tar, entry);
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
+        return fail(writer, err);
+    return content < 0 || put_content(writer, archive_entry_size(entry), content, err);
+}
+
+static void free_entry(struct archive_entry **entry)
+{
+    archive_entry_free(*entry);
+}
+
+bool layer_writer_folder(struct layer_writer *writer, const char *path, mode_t mode,
+                         struct error *err)
+{
+    AUTO(free_entry) struct archive_entry *entry = archive_entry_new();
+
+    if (!entry)
+        abort();
+    archive_entry_copy_pathname(entry, path);
+    archive_entry_set_filetype(entry, AE_IFDIR);
+    archive_entry_set_perm(entry, mode);
+    archive_entry_set_mtime(entry, 0, 0);
+    return layer_writer_put(writer, entry, -1, err);
+}
+
+bool layer_writer_end(struct layer_writer *writer, struct image_layer *layer, struct error *err)
+{
+    if (archive_write_close(writer->tar) != ARCHIVE_OK ||
+        (writer->is_compressed && compress(writer, (struct str){0}, ZSTD_e_end) != 0))
+        return fail(writer, err);
+    digest_take(&writer->blob, layer->digest);
+    digest_take(&writer->diff, layer->diff_id);
+    layer->size = writer->size;
+    return true;
+}
