@@ -1,7 +1,9 @@
 /* Images: a local store of OCI blobs and references, unpacked layers, and build steps.
  *
  * The store lies below <work dir>/oci (blobs/sha256/<hex>, index.json) and unpacked layers below
- * <work dir>/layers/<chain id>, immutable once published. One process writes at a time (flock).
+ * <work dir>/layers/<chain id>, immutable once published. Every function may be called from
+ * several threads and processes at once: what changes the list of references holds the store's
+ * lock, everything else is published under the name of its content.
  */
 #pragma once
 
@@ -15,22 +17,25 @@ enum { DIGEST_TEXT = 72 }; /* sha256:<64 hex> and NUL */
 
 struct image_store;
 
+enum layer_coding { LAYER_TAR, LAYER_GZIP, LAYER_ZSTD };
+
 struct image_layer {
     char digest[DIGEST_TEXT];  /* of the blob */
     char diff_id[DIGEST_TEXT]; /* of the tar */
     char chain[65];            /* hex chain id: the folder's name below layers/ */
     int64_t size;
+    enum layer_coding coding;
 };
 
 struct image_config {
-    struct str workdir; /* "/" when none */
-    struct str user;    /* empty: root */
+    struct str workdir;    /* "/" when none */
+    struct str user;       /* empty: root */
     const struct str *env; /* NAME=value */
     size_t n_env;
 };
 
 struct image {
-    char digest[DIGEST_TEXT]; /* of the manifest */
+    char digest[DIGEST_TEXT];         /* of the manifest */
     const struct image_layer *layers; /* lowest first */
     size_t n_layers;
     struct image_config config;
@@ -46,6 +51,12 @@ bool image_find(struct image_store *store, const char *reference, struct arena *
 /* Makes sure every layer is unpacked; paths (absolute, lowest first) go to *folders. */
 bool image_unpack(struct image_store *store, const struct image *image, struct arena *arena,
                   const char *const **folders, struct error *err) MUST_USE;
+
+/* Makes an image of one layer from a folder and stores it under the reference. `config` may be
+ * NULL. */
+bool image_import_directory(struct image_store *store, const char *reference, const char *folder,
+                            const struct image_config *config, char digest[DIGEST_TEXT],
+                            struct error *err) MUST_USE;
 
 /* Every reference, for `helmr image list`. */
 struct image_entry {

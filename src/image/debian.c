@@ -1,0 +1,229 @@
+/* bootstrap_debian: Debian by mmdebstrap, from the mirrors the host uses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "base/own.h"
+#include "base/process.h"
+#include "image/bootstrap.h"
+
+enum { ARGUMENTS_MAX = 64, LINE_MAX_LEN = 512, APT_TIMEOUT_MS = 30 * 1000 };
+
+static const char *const suites[] = {"bookworm", "bullseye", "trixie"};
+
+/* As in Debian's own slim images: documentation stays out, now and with later packages. */
+static const char *const fixed_arguments[] = {
+    "mmdebstrap",
+    "--mode=root",
+    "--variant=minbase",
+    "--format=directory",
+    "--include=ca-certificates,libstdc++6",
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/info/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+    "--dpkgopt=path-exclude=/usr/share/lintian/*",
+    "--aptopt=APT::Install-Recommends \"false\"",
+};
+
+/* What the making leaves behind: of the host, of the moment, or for nobody. */
+static const char *const emptied[] = {
+    "var/cache/apt", "var/lib/apt/lists", "var/log", "var/cache/ldconfig", "tmp", "run", "dev",
+};
+static const char *const removed[] = {
+    "etc/hostname",
+    "etc/resolv.conf",
+    "etc/machine-id",
+    "etc/passwd-",
+    "etc/group-",
+    "etc/shadow-",
+    "etc/gshadow-",
+    "var/lib/dpkg/status-old",
+    "var/lib/dpkg/available-old",
+    "var/cache/debconf/config.dat-old",
+    "var/cache/debconf/templates.dat-old",
+    "var/lib/dbus/machine-id",
+};
+
+/* The lines of sources.list for the suite: what the host has, with its suite replaced. None at
+ * all is fine: mmdebstrap knows Debian's own mirror. */
+static const char *source_line(struct arena *arena, struct str line, const char *suite)
+{
+    struct str uri, release, component;
+
+    if (!str_split(&line, '|', &uri) || !str_split(&line, '|', &release) ||
+        !str_split(&line, '|', &component) || uri.len == 0 || component.len == 0)
+        return NULL;
+    for (size_t i = 0; i < COUNT_OF(suites); i++) {
+        size_t len = strlen(suites[i]);
+        if (release.len < len || memcmp(release.ptr, suites[i], len) != 0)
+            continue;
+        struct str tail = {release.ptr + len, release.len - len};
+        if (tail.len && !str_equal(tail, STR("-updates")) && !str_equal(tail, STR("-security")))
+            return NULL;
+        return arena_printf(arena, "deb %.*s %s%.*s %.*s", (int)uri.len, uri.ptr, suite,
+                            (int)tail.len, tail.ptr, (int)component.len, component.ptr);
+    }
+    return NULL;
+}
+
+static size_t add_sources(const struct bootstrap *bootstrap, const char **argv, size_t n)
+{
+    static const char *const query[] = {
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI)|$(RELEASE)|$(COMPONENT)",
+        "Created-By: Packages",
+        NULL,
+    };
+    AUTO(buf_finish) struct buf out = {.max = 64 * 1024};
+    size_t first = n;
+    struct str rest, line;
+    struct error ignored;
+
+    if (!process_must(query, (struct str){0}, APT_TIMEOUT_MS, &out, &ignored))
+        return n;
+    rest = buf_str(&out);
+    while (n + 1 < ARGUMENTS_MAX && str_split(&rest, '\n', &line)) {
+        const char *source = source_line(bootstrap->arena, line, bootstrap->recipe.suite);
+        bool is_known = !source;
+        for (size_t i = first; source && i < n; i++)
+            is_known = is_known || strcmp(argv[i], source) == 0;
+        if (!is_known)
+            argv[n++] = source;
+    }
+    return n;
+}
+
+/* Mounts made for the packages' scripts must vanish with the process, whatever ends it. */
+static bool own_mounts(void *arg, struct error *err)
+{
+    (void)arg;
+    return (unshare(CLONE_NEWNS) == 0 &&
+            mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) ||
+           error_errno(err, "leave the mount namespace");
+}
+
+static const char *const *environment(const struct bootstrap *bootstrap)
+{
+    size_t n = 0;
+
+    while (environ[n])
+        n++;
+    const char **env = arena_array(bootstrap->arena, n + 4, sizeof *env);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "LC_", 3) != 0 && strncmp(environ[i], "LANG", 4) != 0 &&
+            strncmp(environ[i], "SOURCE_DATE_EPOCH=", 18) != 0)
+            env[kept++] = environ[i];
+    env[kept++] = "LC_ALL=C.UTF-8";
+    env[kept++] = "DEBIAN_FRONTEND=noninteractive";
+    env[kept] =
+        arena_printf(bootstrap->arena, "SOURCE_DATE_EPOCH=%jd", (intmax_t)bootstrap->newest);
+    return env;
+}
+
+/* Hands on what the tool prints, line by line; keeps the last line that says why it failed. */
+static void follow(const struct bootstrap *bootstrap, FILE *lines, char last[LINE_MAX_LEN])
+{
+    char line[LINE_MAX_LEN];
+
+    while (fgets(line, sizeof line, lines)) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (strncmp(line, "I: ", 3) == 0)
+            bootstrap_say(bootstrap, "  %s", line + 3);
+        if (strncmp(line, "E: ", 3) == 0 || !last[0])
+            memcpy(last, line, sizeof line);
+    }
+}
+
+static void close_lines(FILE **lines)
+{
+    if (*lines)
+        (void)fclose(*lines);
+}
+
+static bool run_tool(const struct bootstrap *bootstrap, const char *const *argv, struct error *err)
+{
+    AUTO(process_finish) struct process process = {.pidfd = -1};
+    char last[LINE_MAX_LEN] = "";
+    int ends[2], status = 0;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error_errno(err, "make a pipe");
+    AUTO(close_lines) FILE *lines = fdopen(ends[0], "r");
+    AUTO_FD int theirs = ends[1];
+    struct process_spec spec = {
+        .argv = argv,
+        .env = environment(bootstrap),
+        .fds = {{theirs, 1}, {theirs, 2}},
+        .n_fds = 2,
+        .die_with_parent = true,
+        .prepare = own_mounts,
+    };
+    if (!lines)
+        return error_errno(err, "open a pipe");
+    if (!process_start(&spec, &process, err))
+        return err->sys == ENOENT
+                   ? error_set(err, ERR_UNAVAILABLE,
+                               "mmdebstrap is not installed: apt-get install mmdebstrap")
+                   : false;
+    close(theirs);
+    theirs = -1;
+    follow(bootstrap, lines, last);
+    if (!process_wait(&process, -1, &status, err))
+        return false;
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+           error_set(err, ERR_UNAVAILABLE, "mmdebstrap failed: %s", last);
+}
+
+static bool empty_folder(int root, const char *path, struct error *err)
+{
+    AUTO(disk_names_finish) struct disk_names names = {0};
+    AUTO_FD int fd = disk_open(root, path, O_RDONLY | O_DIRECTORY);
+
+    if (fd < 0)
+        return errno == ENOENT || error_errno(err, "open %s", path);
+    if (!disk_list(fd, TAR_ENTRIES_MAX, &names, err))
+        return false;
+    for (size_t i = 0; i < names.n; i++)
+        if (!tree_remove(fd, names.names[i], err))
+            return false;
+    return true;
+}
+
+static bool strip(const char *folder, struct error *err)
+{
+    AUTO_FD int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (root < 0)
+        return error_errno(err, "open %s", folder);
+    for (size_t i = 0; i < COUNT_OF(emptied); i++)
+        if (!empty_folder(root, emptied[i], err))
+            return false;
+    for (size_t i = 0; i < COUNT_OF(removed); i++)
+        if (unlinkat(root, removed[i], 0) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return error_errno(err, "remove %s", removed[i]);
+    return true;
+}
+
+bool bootstrap_debian(const struct bootstrap *bootstrap, const char **folder, struct error *err)
+{
+    const char *argv[ARGUMENTS_MAX] = {0};
+    size_t n = COUNT_OF(fixed_arguments);
+
+    *folder = arena_printf(bootstrap->arena, "%s/debian", bootstrap->scratch);
+    memcpy(argv, fixed_arguments, sizeof fixed_arguments);
+    argv[n++] = bootstrap->recipe.suite;
+    argv[n++] = *folder;
+    n = add_sources(bootstrap, argv, n);
+    argv[n] = NULL;
+    bootstrap_say(bootstrap, "making Debian %s with mmdebstrap", bootstrap->recipe.suite);
+    return run_tool(bootstrap, argv, err) && strip(*folder, err);
+}

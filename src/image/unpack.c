@@ -1,0 +1,112 @@
+/* Images found in the store, and their layers unpacked below layers/<chain id>. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/file.h"
+#include "base/own.h"
+#include "image/config.h"
+#include "image/reference.h"
+
+bool image_find(struct image_store *store, const char *reference, struct arena *arena,
+                struct image *image, struct error *err)
+{
+    char digest[DIGEST_TEXT] = "", text[REFERENCE_TEXT];
+    struct image_document document;
+    struct reference parsed;
+
+    if (digest_is_valid(str_of(reference))) {
+        memcpy(digest, reference, DIGEST_TEXT);
+    } else {
+        if (!reference_parse(str_of(reference), &parsed, err))
+            return false;
+        reference_format(&parsed, text);
+        if (parsed.digest[0])
+            memcpy(digest, parsed.digest, DIGEST_TEXT);
+        else if (!index_find(store, text, digest, err))
+            return false;
+    }
+    if (!document_load(store, digest, arena, &document, err))
+        return false;
+    *image = document.image;
+    return true;
+}
+
+struct unpack {
+    struct image_store *store;
+    const struct image *image;
+    const char *const *folders;
+    struct tar_budget budget;
+};
+
+static bool fill_layer(struct unpack *unpack, size_t at, int folder, struct error *err)
+{
+    const struct image_layer *layer = &unpack->image->layers[at];
+    AUTO(view_finish) struct view below = {0};
+    AUTO_FD int blob = -1;
+
+    return view_open(unpack->folders, at, &below, err) &&
+           store_open_blob(unpack->store, layer->digest, &blob, err) &&
+           layer_apply(layer, blob, folder, &below, &unpack->budget, err) &&
+           (syncfs(folder) == 0 || error_errno(err, "sync a layer"));
+}
+
+/* Whole or not at all: unpacked aside, synced, renamed. */
+static bool unpack_layer(struct unpack *unpack, size_t at, struct error *err)
+{
+    struct image_store *store = unpack->store;
+    const struct image_layer *layer = &unpack->image->layers[at];
+    char name[DISK_TEMPORARY];
+    struct error ignored;
+
+    disk_temporary(name);
+    /* The root of a layer without an entry for it is what an image's root normally is. */
+    if (mkdirat(store->temporary_fd, name, 0755) != 0)
+        return error_errno(err, "mkdir %s/%s", store->temporary, name);
+    AUTO_FD int folder =
+        openat(store->temporary_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool ok = folder >= 0 || error_errno(err, "open %s/%s", store->temporary, name);
+    ok = ok && (fchmod(folder, 0755) == 0 || error_errno(err, "chmod %s", name));
+    ok = ok && fill_layer(unpack, at, folder, err);
+    ok = ok && (renameat(store->temporary_fd, name, store->layers_fd, layer->chain) == 0 ||
+                error_errno(err, "publish the layer %s", layer->chain));
+    if (!ok) {
+        (void)!tree_remove(store->temporary_fd, name, &ignored);
+        return error_wrap(err, "unpacking layer %s", layer->digest);
+    }
+    return disk_sync(store->layers_fd, store->layers, err);
+}
+
+static bool unpack_missing(struct unpack *unpack, struct error *err)
+{
+    AUTO_FD int lock = -1;
+
+    /* One at a time: two images mostly share the layers that are missing. */
+    if (!disk_lock(unpack->store->oci_fd, "unpack-lock", false, &lock, err))
+        return false;
+    for (size_t i = 0; i < unpack->image->n_layers; i++)
+        if (!disk_has(unpack->store->layers_fd, unpack->image->layers[i].chain) &&
+            !unpack_layer(unpack, i, err))
+            return false;
+    return true;
+}
+
+bool image_unpack(struct image_store *store, const struct image *image, struct arena *arena,
+                  const char *const **folders, struct error *err)
+{
+    const char **paths = arena_array(arena, image->n_layers + 1, sizeof *paths);
+    bool is_whole = true;
+
+    if (image->n_layers > VIEW_LAYERS_MAX)
+        return error_set(err, ERR_TOO_LARGE, "the image has over %d layers", VIEW_LAYERS_MAX);
+    for (size_t i = 0; i < image->n_layers; i++) {
+        paths[i] = arena_printf(arena, "%s/%s", store->layers, image->layers[i].chain);
+        is_whole = is_whole && disk_has(store->layers_fd, image->layers[i].chain);
+    }
+    struct unpack unpack = {
+        store, image, paths, {TAR_BYTES_MAX, TAR_ENTRIES_MAX}
+    };
+    if (!is_whole && !unpack_missing(&unpack, err))
+        return false;
+    *folders = paths;
+    return true;
+}
