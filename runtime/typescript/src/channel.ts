@@ -8,8 +8,8 @@ import type { MessageName } from "./messages.ts";
 
 const chunkLength = 65_536;
 
-/** Runs a system call again while the descriptor, made non-blocking by the event loop, says wait. */
-function patiently(call: () => number): number {
+/** Makes a system call again while its descriptor, non-blocking by somebody's doing, says wait. */
+export function patiently(call: () => number): number {
   for (;;)
     try {
       return call();

@@ -1,6 +1,6 @@
 // What is reported of a thrown value. Paths read as the author knows them: the deployed source's
 // own prefix and the adapter's frames are taken out of stacks.
-import { taskRoot } from "./places.ts";
+import { taskRoot, taskRootUrl } from "./places.ts";
 import { fit } from "./text.ts";
 
 const limits = { name: 256, message: 16_384, stack: 32_768 };
@@ -12,7 +12,7 @@ export interface Failure {
 }
 
 export function authorText(text: string): string {
-  return text.replaceAll(`file://${taskRoot()}/`, "").replaceAll(`${taskRoot()}/`, "");
+  return text.replaceAll(taskRootUrl(), "").replaceAll(`${taskRoot()}/`, "");
 }
 
 function authorStack(stack: string): string {

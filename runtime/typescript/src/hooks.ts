@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, isBuiltin, registerHooks } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { sdkEntry, taskRoot } from "./places.ts";
+import { sdkEntry, taskRoot, taskRootUrl } from "./places.ts";
 
 type Resolve = NonNullable<Parameters<typeof registerHooks>[0]["resolve"]>;
 type Load = NonNullable<Parameters<typeof registerHooks>[0]["load"]>;
@@ -93,16 +93,15 @@ export function registerResolution(chain: readonly string[]): void {
 
   const resolve: Resolve = (specifier, context, next) => {
     const parent = context.parentURL;
-    if (parent === undefined || !parent.startsWith("file:") || isBuiltin(specifier))
-      return next(specifier, context);
-    const importer = fileURLToPath(parent);
-    if (!importer.startsWith(`${taskRoot()}/`)) return next(specifier, context);
-    if (/^\.{0,2}\/|^\.{1,2}$|^file:/.test(specifier)) {
+    /* The adapter's own import of a task's module, too, must not make Node strip it again. */
+    if (specifier.startsWith(taskRootUrl())) return ofFile(fileURLToPath(specifier));
+    if (!parent?.startsWith(taskRootUrl()) || isBuiltin(specifier)) return next(specifier, context);
+    if (/^\.{0,2}\/|^\.{1,2}$/.test(specifier)) {
       const path = fileFor(fileURLToPath(new URL(specifier, parent)));
       return path === undefined ? next(specifier, context) : ofFile(path);
     }
     if (/^(?:#|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return next(specifier, context);
-    return bare(specifier, importer, context, next);
+    return bare(specifier, fileURLToPath(parent), context, next);
   };
 
   /* Node would strip the types of a CommonJS .cts again, and starting its stripper costs more than a run. */

@@ -1,5 +1,7 @@
 // Where the platform's files are: beside the adapter, which in a guest is /opt/helmr/adapter.
 
+import { pathToFileURL } from "node:url";
+
 export const adapterVersion = "0.1.0";
 
 const home = __dirname.slice(0, __dirname.lastIndexOf("/"));
@@ -9,13 +11,20 @@ export const installedDependencies = `${home}/deps`;
 
 /** The deployed source; another directory only while a project is indexed. */
 let root = `${home}/task`;
+let rootUrl = `${pathToFileURL(root).href}/`;
 
 export function taskRoot(): string {
   return root;
 }
 
+/** As a module's URL begins, with the slash. */
+export function taskRootUrl(): string {
+  return rootUrl;
+}
+
 export function useTaskRoot(directory: string): void {
   root = directory;
+  rootUrl = `${pathToFileURL(root).href}/`;
 }
 
 /** Where a bare import of task code is looked for, in order. */

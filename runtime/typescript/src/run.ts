@@ -17,6 +17,7 @@ import type { RunRuntime, TaskDefinition } from "./sdk.ts";
 
 const outputLimit = 16 * 1024 * 1024;
 const detailsLimit = 65_536;
+const listenAfterMs = 20;
 
 /* Kept before task code could put something else in its place. */
 const exit = process.exit.bind(process);
@@ -73,7 +74,8 @@ class Attempt {
     if (task === undefined || parameters === undefined) return;
     try {
       const result = task.run(...parameters);
-      this.#listen();
+      /* Not at once: it costs as much as a short task takes altogether. */
+      setTimeout(() => this.#listen(), listenAfterMs).unref();
       this.#succeed(await result);
     } catch (error) {
       this.#fail("failed", error);
@@ -122,7 +124,6 @@ class Attempt {
   }
 
   #listen(): void {
-    if (this.#phase === "over") return;
     this.#channel.listen((frame) => {
       if (frame.name !== "A_CANCEL") return;
       this.#running.cancel(decodeBody<ACancel>(frame.name, frame.body).reason);
