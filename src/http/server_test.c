@@ -58,7 +58,7 @@ static bool echo_post(struct call *call, struct response *res, struct error *err
 /* Answers with the length and a checksum of the spooled file. */
 static bool upload(struct call *call, struct response *res, struct error *err)
 {
-    static unsigned char piece[65536];
+    unsigned char piece[65536];
     uint64_t sum = 0, at = 0;
     ssize_t got;
     struct stat about;

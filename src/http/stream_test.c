@@ -50,7 +50,7 @@ static bool pull_events(void *state, struct buf *out, bool *more, bool *over, st
 
 static bool pull_bytes(void *state, struct buf *out, bool *more, bool *over, struct error *err)
 {
-    static char bytes[100000];
+    char bytes[100000];
     struct cursor *cursor = state;
     size_t len = cursor->left < sizeof bytes ? (size_t)cursor->left : sizeof bytes;
 

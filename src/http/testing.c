@@ -13,13 +13,13 @@
 
 struct http_server *testing_server;
 char testing_unix_path[64];
+int testing_port;
 _Atomic int testing_authorized, testing_answered, testing_last_status;
 
 static struct loop *loop;
 static struct pool *pool;
 static pthread_t thread;
 static char folder[40];
-static int port;
 static int64_t asked_grace_ms;
 
 static void must(bool ok, const struct error *err)
@@ -75,7 +75,7 @@ void testing_start(const struct route *routes, size_t n, const struct http_confi
     char address[80];
     snprintf(address, sizeof address, "unix:%s", testing_unix_path);
     must(http_server_listen(testing_server, address, &err), &err);
-    port = http_server_port(testing_server);
+    testing_port = http_server_port(testing_server);
     if (pthread_create(&thread, NULL, run_loop, NULL) != 0)
         abort();
 }
@@ -126,7 +126,7 @@ static int dial_tcp(int buffer)
 {
     struct sockaddr_in name = {
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
+        .sin_port = htons((uint16_t)testing_port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
 

@@ -16,6 +16,7 @@ void testing_begin_stop(int64_t grace_ms);
 
 extern struct http_server *testing_server;
 extern char testing_unix_path[64];
+extern int testing_port;
 extern _Atomic int testing_authorized, testing_answered, testing_last_status;
 
 int testing_dial(void);
