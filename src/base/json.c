@@ -102,6 +102,20 @@ static bool read_integer(struct reader *reader, const struct tree *value,
     return true;
 }
 
+static bool read_number(struct reader *reader, const struct tree *value,
+                        const struct json_field *field, double *into)
+{
+    bool is_bounded = field->min || field->max;
+
+    if (!tree_number(value, into))
+        return refuse(reader, "a number");
+    if (is_bounded && *into > (double)field->max)
+        return refuse_over(reader, field->max, "");
+    if (is_bounded && *into < (double)field->min)
+        return refuse_under(reader, field->min, "");
+    return true;
+}
+
 static bool write_raw(const struct tree *value, size_t max, struct arena *arena, struct str *into,
                       struct error *err)
 {
@@ -206,6 +220,7 @@ static bool read_value(struct reader *reader, const struct tree *value,
     case JSON_TEXT:
         return read_text(reader, value, field->min, limit_or(field->max, TEXT_MAX), into);
     case JSON_INTEGER: return read_integer(reader, value, field, into);
+    case JSON_NUMBER: return read_number(reader, value, field, into);
     case JSON_BOOL: return read_bool(reader, value, into);
     case JSON_RAW: return read_raw(reader, value, field, into);
     case JSON_OBJ:

@@ -14,6 +14,7 @@
 enum json_kind {
     JSON_TEXT,    /* struct str */
     JSON_INTEGER, /* int64_t, between .min and .max */
+    JSON_NUMBER,  /* double, between .min and .max as JSON_INTEGER */
     JSON_BOOL,    /* bool */
     JSON_RAW,     /* struct str: any value as compact JSON text, at most .max bytes */
     JSON_OBJ,     /* a nested struct at the offset, by .fields */

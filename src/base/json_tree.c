@@ -108,6 +108,14 @@ bool tree_integer(const struct tree *value, int64_t *number)
     return true;
 }
 
+bool tree_number(const struct tree *value, double *number)
+{
+    if (!json_is_number(of(value)))
+        return false;
+    *number = json_number_value(of(value));
+    return true;
+}
+
 size_t tree_count(const struct tree *value)
 {
     return json_is_array(of(value)) ? json_array_size(of(value)) : json_object_size(of(value));

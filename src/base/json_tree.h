@@ -24,6 +24,7 @@ bool tree_bool(const struct tree *value);
 
 /* Also a real without a fraction, which some writers make of large integers. */
 bool tree_integer(const struct tree *value, int64_t *number);
+bool tree_number(const struct tree *value, double *number);
 
 size_t tree_count(const struct tree *value); /* items of a list or object, else 0 */
 const struct tree *tree_item(const struct tree *list, size_t index);

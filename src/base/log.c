@@ -6,7 +6,7 @@
 #include "base/encode.h"
 #include "base/time.h"
 
-enum { VALUE_MAX = 1024, LINE_MAX_BYTES = 64 * 1024 };
+enum { VALUE_MAX = 1024, LINE_MAX_BYTES = 64 * 1024, END_ROOM = 8 };
 
 static const char *const level_names[] = {
     [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
@@ -55,52 +55,59 @@ static bool needs_quotes(struct str value)
     return value.len == 0;
 }
 
-/* A line over its limit loses its last fields, never its end. */
-static void put(struct buf *line, struct str text)
+struct line {
+    struct buf bytes;
+    bool is_full;
+};
+
+static void put(struct line *line, struct str text)
 {
     struct error ignored;
 
-    (void)!buf_append(line, text, &ignored);
+    line->is_full = line->is_full || !buf_append(&line->bytes, text, &ignored);
 }
 
-static void put_value(struct buf *line, struct str value)
+static void put_quoted(struct line *line, struct str text)
 {
     struct error ignored;
 
+    line->is_full = line->is_full || !json_quote(&line->bytes, text, &ignored);
+}
+
+static void put_key(struct line *line, const char *key)
+{
+    bool is_first = line->bytes.len == 0;
+
+    if (form == LOG_TEXT) {
+        put(line, is_first ? STR("") : STR(" "));
+        put(line, str_of(key));
+        put(line, STR("="));
+    } else {
+        put(line, is_first ? STR("{") : STR(","));
+        put_quoted(line, str_of(key));
+        put(line, STR(":"));
+    }
+}
+
+static void put_text(struct line *line, const char *key, struct str value)
+{
     if (value.len > VALUE_MAX)
         value.len = VALUE_MAX;
+    put_key(line, key);
     if (form == LOG_JSON || needs_quotes(value))
-        (void)!json_quote(line, value, &ignored);
+        put_quoted(line, value);
     else
         put(line, value);
 }
 
-static void put_key(struct buf *line, const char *key)
-{
-    struct error ignored;
-
-    if (form == LOG_TEXT) {
-        put(line, line->len ? STR(" ") : STR(""));
-        put(line, str_of(key));
-        put(line, STR("="));
-        return;
-    }
-    put(line, line->len ? STR(",") : STR("{"));
-    (void)!json_quote(line, str_of(key), &ignored);
-    put(line, STR(":"));
-}
-
-static void put_text(struct buf *line, const char *key, struct str value)
-{
-    put_key(line, key);
-    put_value(line, value);
-}
-
-static void put_field(struct buf *line, const struct log_field *field)
+/* A line that is full loses its last fields, never its end. */
+static void put_field(struct line *line, const struct log_field *field)
 {
     char number[24];
-    size_t before = line->len;
+    size_t before = line->bytes.len;
 
+    if (line->is_full)
+        return;
     switch (field->kind) {
     case LOG_FIELD_TEXT: put_text(line, field->key, field->text); break;
     case LOG_FIELD_INT:
@@ -109,15 +116,22 @@ static void put_field(struct buf *line, const struct log_field *field)
         put(line, str_of(number));
         break;
     }
-    if (line->len + 16 > line->max)
-        line->len = before;
+    if (line->is_full)
+        line->bytes.len = before;
 }
 
 /* One write per line: lines of several threads and processes never mix. */
-static void flush(struct buf *line)
+static void flush(struct line *line)
 {
+    line->bytes.max += END_ROOM;
+    line->is_full = false;
     put(line, form == LOG_JSON ? STR("}\n") : STR("\n"));
-    (void)!write(STDERR_FILENO, line->bytes, line->len);
+    (void)!write(STDERR_FILENO, line->bytes.bytes, line->bytes.len);
+}
+
+static void line_finish(struct line *line)
+{
+    buf_finish(&line->bytes);
 }
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields, size_t n)
@@ -125,7 +139,7 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     if (level < least)
         return;
 
-    AUTO(buf_finish) struct buf line = {.max = LINE_MAX_BYTES};
+    AUTO(line_finish) struct line line = {.bytes.max = LINE_MAX_BYTES - END_ROOM};
     char now[TIME_TEXT_MAX];
 
     put_text(&line, "time", str_of(time_format(time_now_ms(), now)));

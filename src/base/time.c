@@ -46,7 +46,12 @@ char *time_format(int64_t ms, char text[TIME_TEXT_MAX])
     int rest;
 
     split(ms, &date, &rest);
-    size_t len = strftime(text, TIME_TEXT_MAX, "%Y-%m-%dT%H:%M:%S", &date);
+
+    /* Not %Y of strftime, which writes year 1 as one digit. */
+    unsigned year = (unsigned)(date.tm_year + 1900) % 10000;
+    size_t len = (size_t)snprintf(text, TIME_TEXT_MAX, "%04u", year);
+
+    len += strftime(text + len, TIME_TEXT_MAX - len, "-%m-%dT%H:%M:%S", &date);
     snprintf(text + len, TIME_TEXT_MAX - len, ".%03dZ", rest);
     return text;
 }
