@@ -102,11 +102,14 @@ static bool host_start(struct engine_host *host, const struct engine_settings *s
         !cgroup_tree_open(parent, host->tag, &host->cgroups, err) ||
         !guard_start(host->work_dir, parent, host->tag, &host->guard, err))
         return false;
-    network_reclaim(host);
     if (!reclaim_all(host, err) || !netns_dir_open(host->run_dir, err) ||
         !service_create(&host->service, err))
         return false;
-    return !settings->network_enabled || network_pool_create(host, &host->networks, err);
+    if (settings->network_enabled)
+        return network_pool_create(host, &host->networks, err);
+    if (!host->quarantined)
+        network_reclaim(host);
+    return true;
 }
 
 bool engine_host_open(const struct engine_settings *settings, struct engine_host **host,

@@ -28,5 +28,5 @@ const char *network_inner_path(const struct network *network);
 
 bool network_preflight(struct network_pool *pool, struct error *err) MUST_USE;
 
-/* Removes the root table of a dead predecessor. */
+/* Removes the root table of a dead predecessor, once nothing of it is left that it held back. */
 void network_reclaim(struct engine_host *host);
