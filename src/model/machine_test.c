@@ -1,0 +1,201 @@
+#include "model/machine.h"
+
+#include <stdlib.h>
+
+#include "base/attr.h"
+#include "base/test.h"
+#include "model/deployment_state.h"
+#include "model/lease_state.h"
+#include "model/machines.h"
+#include "model/run_state.h"
+#include "model/worker_state.h"
+
+static const char *moves_of(const struct machine *machine)
+{
+    static char text[16384];
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    machine_print_moves(machine, out);
+    fclose(out);
+    return text;
+}
+
+/* The whole matrix: a pair that is not listed is refused. */
+TEST(a_run_moves_as_the_specification_says)
+{
+    CHECK_STR(
+        moves_of(&run_machine),
+        "created: enqueue > queued;\n"
+        "queued: lease > leased; cancel > finished cancelled; ttl > finished expired;"
+        " dispatch_limit > finished dead_lettered;\n"
+        "leased: start > executing; reject > queued; preparation_failed > finished failed;"
+        " cancel > pending_cancel; lease_over > queued;\n"
+        "executing: wait > waiting; succeed > finished succeeded; fail > finished failed;"
+        " retry > queued; cancel > pending_cancel; lease_over > queued;"
+        " max_duration > finished failed;\n"
+        "waiting: settle_hot > executing; settle_parked > queued; resume_failed > finished failed;"
+        " cancel > pending_cancel; cancel_parked > finished cancelled; lease_over > queued;\n"
+        "pending_cancel: reject > finished cancelled; preparation_failed > finished cancelled;"
+        " succeed > finished cancelled; fail > finished cancelled; gone > finished cancelled;"
+        " lease_over > finished cancelled; max_duration > finished cancelled;"
+        " cancel_grace > finished cancelled;\n"
+        "finished:\n");
+}
+
+TEST(a_lease_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&lease_machine),
+              "assigned: begin > starting; reject > rejected; cancel > cancelled; release > lost;"
+              " expire > expired; state_deadline > expired; supersede > lost;"
+              " cancel_grace > cancelled; hard_deadline > lost;\n"
+              "starting: start > running; reject > rejected; reject_final > failed;"
+              " cancel > cancelled; release > lost; expire > expired; state_deadline > expired;"
+              " supersede > lost; cancel_grace > cancelled; hard_deadline > lost;\n"
+              "running: checkpoint_begin > checkpointing; succeed > completed; fail > failed;"
+              " cancel > cancelled; release > lost; expire > lost; state_deadline > lost;"
+              " supersede > lost; cancel_grace > cancelled; hard_deadline > lost;\n"
+              "checkpointing: checkpoint_abort > running; checkpoint_ready > checkpointed;"
+              " fail > failed; cancel > cancelled; release > lost; expire > lost;"
+              " state_deadline > lost; supersede > lost; cancel_grace > cancelled;"
+              " hard_deadline > lost;\n"
+              "checkpointed:\ncompleted:\nfailed:\ncancelled:\nlost:\nrejected:\nexpired:\n");
+}
+
+TEST(a_deployment_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&deployment_machine),
+              "queued: start > building; cancel > failed; queue_deadline > failed;\n"
+              "building: built > deployed; fail > failed; cancel > failed; lease_lost > queued;"
+              " leases_spent > failed; build_deadline > failed;\n"
+              "deployed:\nfailed:\n");
+}
+
+TEST(a_worker_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&worker_machine),
+              "registering: activate > active; heartbeat_lost > lost;"
+              " registration_deadline > lost;\n"
+              "active: drain > draining; heartbeat_lost > lost;\n"
+              "draining: undrain > active; drained > disabled; heartbeat_lost > lost;\n"
+              "disabled: heartbeat_lost > lost;\n"
+              "lost: register > registering;\n");
+}
+
+TEST(every_live_state_has_an_expiry_edge)
+{
+    for (size_t i = 0; i < n_machines; i++) {
+        const struct machine *machine = machines[i];
+
+        for (int state = 0; state < machine->n_states; state++) {
+            /* Never committed: a run is created and queued in one transaction. */
+            bool is_momentary = machine == &run_machine && state == RUN_CREATED;
+            /* Waits for the machine itself to come back, and holds nothing. */
+            bool is_away = machine == &worker_machine && state == WORKER_LOST;
+
+            if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away)
+                CHECK(machine_has_expiry(machine, state));
+        }
+    }
+}
+
+TEST(a_final_state_accepts_nothing)
+{
+    for (enum run_state s = 0; s < RUN_STATE_COUNT; s++)
+        CHECK(run_state_is_final(s) == machine_is_dead_end(&run_machine, (int)s));
+    for (enum lease_state s = 0; s < LEASE_STATE_COUNT; s++)
+        CHECK(lease_state_is_final(s) == machine_is_dead_end(&lease_machine, (int)s));
+    for (enum deployment_state s = 0; s < DEPLOYMENT_STATE_COUNT; s++)
+        CHECK(deployment_state_is_final(s) == machine_is_dead_end(&deployment_machine, (int)s));
+    for (enum worker_state s = 0; s < WORKER_STATE_COUNT; s++)
+        CHECK(!worker_state_is_final(s));
+}
+
+TEST(no_pair_has_two_moves)
+{
+    for (size_t i = 0; i < n_machines; i++) {
+        const struct machine *machine = machines[i];
+
+        for (size_t a = 0; a < machine->n_moves; a++) {
+            const struct machine_move *move = &machine->moves[a];
+
+            CHECK(machine_find(machine, move->from, move->on) == move);
+        }
+    }
+}
+
+TEST(every_state_can_be_reached)
+{
+    for (size_t i = 0; i < n_machines; i++) {
+        const struct machine *machine = machines[i];
+
+        for (int state = 1; state < machine->n_states; state++) {
+            bool is_reached = false;
+
+            for (size_t a = 0; a < machine->n_moves; a++)
+                is_reached = is_reached || machine->moves[a].to == state;
+            CHECK(is_reached);
+        }
+    }
+}
+
+TEST(every_name_reads_back)
+{
+    for (enum run_state s = 0, back; s < RUN_STATE_COUNT; s++)
+        CHECK(run_state_parse(str_of(run_state_name(s)), &back) && back == s);
+    for (enum run_outcome o = 0, back; o < RUN_OUTCOME_COUNT; o++)
+        CHECK(run_outcome_parse(str_of(run_outcome_name(o)), &back) && back == o);
+    for (enum run_status s = 0, back; s < RUN_STATUS_COUNT; s++)
+        CHECK(run_status_parse(str_of(run_status_name(s)), &back) && back == s);
+    for (enum lease_state s = 0, back; s < LEASE_STATE_COUNT; s++)
+        CHECK(lease_state_parse(str_of(lease_state_name(s)), &back) && back == s);
+    for (enum deployment_state s = 0, back; s < DEPLOYMENT_STATE_COUNT; s++)
+        CHECK(deployment_state_parse(str_of(deployment_state_name(s)), &back) && back == s);
+    for (enum worker_state s = 0, back; s < WORKER_STATE_COUNT; s++)
+        CHECK(worker_state_parse(str_of(worker_state_name(s)), &back) && back == s);
+
+    enum run_state state;
+    CHECK(!run_state_parse(STR("Queued"), &state) && !run_state_parse(STR(""), &state));
+}
+
+TEST(a_refused_move_changes_nothing)
+{
+    enum run_state state = RUN_QUEUED;
+    enum run_outcome outcome = RUN_OUTCOME_NONE;
+    enum lease_state lease = LEASE_LOST;
+
+    CHECK(!run_state_apply(&state, RUN_SUCCEED, &outcome));
+    CHECK(state == RUN_QUEUED && outcome == RUN_OUTCOME_NONE);
+    CHECK(run_state_apply(&state, RUN_CANCEL, &outcome));
+    CHECK(state == RUN_FINISHED && outcome == RUN_OUTCOME_CANCELLED);
+    CHECK(!lease_state_apply(&lease, LEASE_SUCCEED) && lease == LEASE_LOST);
+}
+
+TEST(the_public_status_is_derived)
+{
+    static const struct {
+        enum run_state state;
+        enum run_outcome outcome;
+        enum run_state before;
+        const char *status;
+    } rows[] = {
+        {RUN_CREATED,        RUN_OUTCOME_NONE,          RUN_CREATED,   "queued"   },
+        {RUN_QUEUED,         RUN_OUTCOME_NONE,          RUN_CREATED,   "queued"   },
+        {RUN_LEASED,         RUN_OUTCOME_NONE,          RUN_CREATED,   "queued"   },
+        {RUN_EXECUTING,      RUN_OUTCOME_NONE,          RUN_CREATED,   "running"  },
+        {RUN_WAITING,        RUN_OUTCOME_NONE,          RUN_CREATED,   "waiting"  },
+        {RUN_PENDING_CANCEL, RUN_OUTCOME_NONE,          RUN_LEASED,    "queued"   },
+        {RUN_PENDING_CANCEL, RUN_OUTCOME_NONE,          RUN_EXECUTING, "running"  },
+        {RUN_PENDING_CANCEL, RUN_OUTCOME_NONE,          RUN_WAITING,   "waiting"  },
+        {RUN_FINISHED,       RUN_OUTCOME_SUCCEEDED,     RUN_CREATED,   "succeeded"},
+        {RUN_FINISHED,       RUN_OUTCOME_FAILED,        RUN_CREATED,   "failed"   },
+        {RUN_FINISHED,       RUN_OUTCOME_CANCELLED,     RUN_CREATED,   "cancelled"},
+        {RUN_FINISHED,       RUN_OUTCOME_EXPIRED,       RUN_CREATED,   "expired"  },
+        {RUN_FINISHED,       RUN_OUTCOME_DEAD_LETTERED, RUN_CREATED,   "failed"   },
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        CHECK_STR(run_status_name(run_status_of(rows[i].state, rows[i].outcome, rows[i].before)),
+                  rows[i].status);
+}
+
+TEST_MAIN()
