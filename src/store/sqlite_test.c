@@ -135,6 +135,13 @@ static void fill_disk(struct fixture *fixture)
     }
 }
 
+/* In a mount namespace of its own, so that nothing is left behind whatever happens. */
+static bool mount_small_disk(const char *directory)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", directory, "tmpfs", MS_NODEV, "size=4m") == 0;
+}
+
 TEST(a_full_disk_is_survived_with_all_that_was_acknowledged)
 {
     AUTO(fixture_finish) struct fixture fixture = {0};
@@ -142,7 +149,7 @@ TEST(a_full_disk_is_survived_with_all_that_was_acknowledged)
     struct error err;
 
     CHECK_OK(fixture_init(&fixture, ON_SQLITE, &skip, &err));
-    if (mount("none", fixture.directory, "tmpfs", MS_NODEV, "size=4m") < 0)
+    if (!mount_small_disk(fixture.directory))
         SKIP("a small file system cannot be mounted here");
     fill_disk(&fixture);
     umount2(fixture.directory, MNT_DETACH);
