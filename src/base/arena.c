@@ -76,18 +76,13 @@ struct str arena_str(struct arena *arena, struct str text)
 
 char *arena_printf(struct arena *arena, const char *fmt, ...)
 {
-    va_list args, again;
+    AUTO_FREE char *text = NULL;
+    va_list args;
 
     va_start(args, fmt);
-    va_copy(again, args);
-    int len = vsnprintf(NULL, 0, fmt, args);
+    int len = vasprintf(&text, fmt, args);
     va_end(args);
     if (len < 0)
         abort();
-
-    char *text = arena_alloc(arena, (size_t)len + 1);
-
-    vsnprintf(text, (size_t)len + 1, fmt, again);
-    va_end(again);
-    return text;
+    return arena_text(arena, (struct str){text, (size_t)len});
 }
