@@ -33,7 +33,7 @@ CREATE TABLE projects (
 
 CREATE UNIQUE INDEX projects_default ON projects (organization_id) WHERE is_default = 1;
 
--- min_grade: 0 any, 1 shared-kernel, 2 user-kernel, 3 microvm.
+-- min_grade: 0 shared-kernel (any will do), 1 user-kernel, 2 microvm.
 CREATE TABLE environments (
     id TEXT PRIMARY KEY,
     project_id TEXT NOT NULL REFERENCES projects (id),
@@ -42,7 +42,7 @@ CREATE TABLE environments (
     color_hex TEXT NOT NULL,
     is_default BIGINT NOT NULL DEFAULT 0 CHECK (is_default IN (0, 1)),
     group_id TEXT NOT NULL REFERENCES worker_groups (id),
-    min_grade BIGINT NOT NULL DEFAULT 0 CHECK (min_grade BETWEEN 0 AND 3),
+    min_grade BIGINT NOT NULL DEFAULT 0 CHECK (min_grade BETWEEN 0 AND 2),
     workspaces_max BIGINT,
     storage_bytes_max BIGINT,
     current_deployment_id TEXT,

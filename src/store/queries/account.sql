@@ -2,8 +2,8 @@
 SELECT id, slug, name FROM organizations ORDER BY created_ms, id LIMIT 1;
 
 -- name: organization_insert (id, slug, name, now)
-INSERT INTO organizations (id, slug, name, created_ms) VALUES ($1, $2, $3, $4)
-ON CONFLICT (slug) DO NOTHING;
+INSERT INTO organizations (id, slug, name, created_ms) VALUES ($1, $2, $3, $4);
+
 
 -- name: worker_group_upsert (id, organization, name, now)
 INSERT INTO worker_groups (id, organization_id, name, state, created_ms)

@@ -51,6 +51,18 @@ INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, ttl_m
     memory_mib, disk_mib, min_grade, arch)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
+-- name: ready_insert_run (id, run, not_before)
+INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, ttl_ms, cpu_millis,
+    memory_mib, disk_mib, min_grade, arch)
+SELECT $1, 'run', r.id, r.lane_id, r.score_ms, $3,
+    CASE WHEN r.started_ms IS NULL THEN r.expires_ms END, s.cpu_millis, s.memory_mib, s.disk_mib,
+    e.min_grade, s.arch
+FROM runs r
+JOIN environments e ON e.id = r.environment_id
+JOIN deployment_tasks t ON t.id = r.deployment_task_id
+JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
+WHERE r.id = $2;
+
 -- name: ready_delete (subject)
 DELETE FROM ready WHERE subject_id = $1;
 
@@ -98,14 +110,18 @@ FROM runs WHERE environment_id = $1 AND id = $2;
 -- name: run_progress (id) -> state, event_cursor, log_cursor
 SELECT state, event_cursor, log_cursor FROM runs WHERE id = $1;
 
--- name: run_load (id) -> id, environment_id, session_id, state, status, attempt, dispatches, lane_id, score_ms, expires_ms, started_ms, active_ms, active_since_ms, cancel_requested_ms, cancel_reason, cancel_force, max_duration_seconds, retry_policy, lease_sequence
-SELECT id, environment_id, session_id, state, status, attempt, dispatches, lane_id, score_ms,
-    expires_ms, started_ms, active_ms, active_since_ms, cancel_requested_ms, cancel_reason,
-    cancel_force, max_duration_seconds, retry_policy, lease_sequence
-FROM runs WHERE id = $1;
+-- name: run_load (id) -> id, environment_id, group_id, session_id, deployment_id, state, status, attempt, dispatches, lease_sequence, started_ms, active_ms, active_since_ms, max_duration_seconds, retry_policy, cancel_requested_ms, cancel_reason, cancel_force
+SELECT r.id, r.environment_id, e.group_id, r.session_id, r.deployment_id, r.state, r.status,
+    r.attempt, r.dispatches, r.lease_sequence, r.started_ms, r.active_ms, r.active_since_ms,
+    r.max_duration_seconds, r.retry_policy, r.cancel_requested_ms, r.cancel_reason, r.cancel_force
+FROM runs r JOIN environments e ON e.id = r.environment_id
+WHERE r.id = $1;
 
--- name: run_update_state (id, old_state, state, status, now)
-UPDATE runs SET state = $3, status = $4, updated_ms = $5 WHERE id = $1 AND state = $2;
+-- name: run_update_state (id, old_state, state, status, now, active_ms, active_since, attempt, dispatches)
+UPDATE runs SET state = $3, status = $4, updated_ms = $5, active_ms = $6, active_since_ms = $7,
+    attempt = $8, dispatches = $9, started_ms = CASE WHEN CAST($3 AS TEXT) = 'executing'
+        THEN coalesce(started_ms, $5) ELSE started_ms END
+WHERE id = $1 AND state = $2;
 
 -- name: run_update_finished (id, old_state, status, outcome, exit_code, error, active_ms, now)
 UPDATE runs SET state = 'finished', status = $3, outcome = $4, exit_code = $5, error = $6,
@@ -115,15 +131,11 @@ WHERE id = $1 AND state = $2;
 -- name: run_output_set (run, output)
 UPDATE run_values SET output = $2 WHERE run_id = $1;
 
--- name: run_cancel_request (id, old_state, now, deadline, reason, force, by)
-UPDATE runs SET state = 'pending_cancel', cancel_requested_ms = $3, cancel_deadline_ms = $4,
-    cancel_reason = $5, cancel_force = $6, cancel_by = $7, updated_ms = $3
-WHERE id = $1 AND state = $2;
-
--- name: run_cancel_note (id, now, reason, force, by)
+-- name: run_cancel_record (id, now, deadline, reason, force, by)
 UPDATE runs SET cancel_requested_ms = coalesce(cancel_requested_ms, $2),
-    cancel_reason = coalesce(cancel_reason, $3), cancel_force = $4,
-    cancel_by = coalesce(cancel_by, $5), updated_ms = $2
+    cancel_deadline_ms = coalesce(cancel_deadline_ms, $3),
+    cancel_reason = coalesce(cancel_reason, $4), cancel_force = $5,
+    cancel_by = coalesce(cancel_by, $6)
 WHERE id = $1;
 
 -- name: operation_insert (id, environment, run, kind, status, reason, force, by, now, applied)
@@ -165,3 +177,8 @@ ON CONFLICT (environment_id, route, key) DO UPDATE SET fingerprint = excluded.fi
     subject_id = excluded.subject_id, response = NULL, created_ms = excluded.created_ms,
     expires_ms = excluded.expires_ms
 WHERE idempotency.expires_ms <= excluded.created_ms;
+
+-- name: run_recent (environment, limit) -> id, task_id, status, created_ms, started_ms, finished_ms, deployment_version
+SELECT r.id, r.task_id, r.status, r.created_ms, r.started_ms, r.finished_ms, d.version
+FROM runs r JOIN deployments d ON d.id = r.deployment_id
+WHERE r.environment_id = $1 ORDER BY r.id DESC LIMIT $2;

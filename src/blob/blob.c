@@ -1,0 +1,255 @@
+#include "blob/blob.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/encode.h"
+#include "base/id.h"
+#include "base/own.h"
+#include "base/time.h"
+
+enum { COPY_STEP = 256 * 1024, SHARD_LEN = 2, STALE_MS = 24 * 60 * 60 * 1000 };
+
+struct blob_store {
+    int blobs_fd, temporary_fd;
+};
+
+static bool open_directory(int at, const char *name, int *fd, struct error *err)
+{
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
+        return error_errno(err, "make the directory %s", name);
+    *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd >= 0 || error_errno(err, "open the directory %s", name);
+}
+
+static void close_directory(DIR **directory)
+{
+    if (*directory)
+        closedir(*directory);
+}
+
+/* A writer that died leaves its temporary file; one that lives is younger than a day. */
+static void clear_stale(int temporary_fd)
+{
+    AUTO_FD int fd = openat(temporary_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO(close_directory) DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!directory)
+        return;
+    take_fd(&fd);
+
+    int64_t limit_s = (time_now_ms() - STALE_MS) / 1000;
+    struct dirent *entry;
+    while ((entry = readdir(directory))) {
+        struct stat status;
+        if (fstatat(temporary_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode) && status.st_mtime < limit_s)
+            (void)unlinkat(temporary_fd, entry->d_name, 0);
+    }
+}
+
+bool blob_store_open(const char *directory, struct blob_store **store, struct error *err)
+{
+    AUTO_FD int root = -1, blobs = -1, temporary = -1;
+    if (!open_directory(AT_FDCWD, directory, &root, err) ||
+        !open_directory(root, "blobs", &blobs, err) ||
+        !open_directory(root, "tmp", &temporary, err))
+        return error_wrap(err, "opening the store %s", directory);
+
+    clear_stale(temporary);
+    struct blob_store *opened = alloc(sizeof *opened);
+    *opened = (struct blob_store){take_fd(&blobs), take_fd(&temporary)};
+    *store = opened;
+    return true;
+}
+
+void blob_store_close(struct blob_store *store)
+{
+    if (!store)
+        return;
+    close(store->blobs_fd);
+    close(store->temporary_fd);
+    free(store);
+}
+
+bool blob_store_check(const struct blob_store *store, struct error *err)
+{
+    char name[ID_TEXT];
+    id_make(name);
+    AUTO_FD int fd =
+        openat(store->temporary_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_errno(err, "write to the store");
+    if (unlinkat(store->temporary_fd, name, 0) != 0)
+        return error_errno(err, "remove from the store");
+    return true;
+}
+
+bool blob_id_is_valid(struct str id)
+{
+    if (id.len != BLOB_ID_LEN)
+        return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.ptr[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}
+
+static void digest_free(EVP_MD_CTX **digest)
+{
+    EVP_MD_CTX_free(*digest);
+}
+
+static bool write_all(int fd, const char *bytes, size_t len, struct error *err)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, bytes, len);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return error_errno(err, "write a blob");
+        bytes += put;
+        len -= (size_t)put;
+    }
+    return true;
+}
+
+static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char id[BLOB_ID],
+                          struct error *err)
+{
+    AUTO(digest_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    AUTO_FREE char *step = alloc(COPY_STEP);
+    if (!digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1)
+        return error_set(err, ERR_INTERNAL, "SHA-256 is not available");
+
+    while (len > 0) {
+        size_t want = len < COPY_STEP ? (size_t)len : COPY_STEP;
+        ssize_t got = pread(from, step, want, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_errno(err, "read the bytes of a blob");
+        if (got == 0)
+            return error_set(err, ERR_INVALID, "the bytes of the blob end early");
+        if (EVP_DigestUpdate(digest, step, (size_t)got) != 1)
+            return error_set(err, ERR_INTERNAL, "SHA-256 failed");
+        if (!write_all(to, step, (size_t)got, err))
+            return false;
+        offset += (uint64_t)got;
+        len -= (uint64_t)got;
+    }
+
+    unsigned char sum[EVP_MAX_MD_SIZE];
+    unsigned int sum_len = 0;
+    if (EVP_DigestFinal_ex(digest, sum, &sum_len) != 1)
+        return error_set(err, ERR_INTERNAL, "SHA-256 failed");
+    hex_encode((struct str){(const char *)sum, sum_len}, id);
+    return true;
+}
+
+static void shard_of(const char *id, char shard[SHARD_LEN + 1])
+{
+    memcpy(shard, id, SHARD_LEN);
+    shard[SHARD_LEN] = '\0';
+}
+
+static void path_of(const char *id, char path[SHARD_LEN + 1 + BLOB_ID])
+{
+    snprintf(path, SHARD_LEN + 1 + BLOB_ID, "%.2s/%.64s", id, id);
+}
+
+static bool publish(struct blob_store *store, const char *name, const char *id, struct error *err)
+{
+    char shard[SHARD_LEN + 1];
+    shard_of(id, shard);
+    bool is_new = mkdirat(store->blobs_fd, shard, 0700) == 0;
+    if (is_new && fsync(store->blobs_fd) != 0)
+        return error_errno(err, "sync the store");
+
+    AUTO_FD int directory = -1;
+    if (!open_directory(store->blobs_fd, shard, &directory, err))
+        return false;
+    if (renameat(store->temporary_fd, name, directory, id) != 0)
+        return error_errno(err, "publish the blob %s", id);
+    return fsync(directory) == 0 || error_errno(err, "sync the store");
+}
+
+static bool put_temporary(struct blob_store *store, int fd, const char *name, int from,
+                          uint64_t offset, uint64_t len, const char *expected, char id[BLOB_ID],
+                          struct error *err)
+{
+    if (!copy_and_hash(from, offset, len, fd, id, err))
+        return false;
+    if (expected && strcmp(expected, id) != 0)
+        return error_set(err, ERR_CONTENT_HASH, "the bytes hash to sha256:%s", id);
+    if (fsync(fd) != 0)
+        return error_errno(err, "sync a blob");
+    return publish(store, name, id, err);
+}
+
+bool blob_put_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
+                 const char *expected, char id[BLOB_ID], struct error *err)
+{
+    char name[ID_TEXT];
+    id_make(name);
+    AUTO_FD int to =
+        openat(store->temporary_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (to < 0)
+        return error_errno(err, "make a blob");
+
+    char made[BLOB_ID];
+    if (!put_temporary(store, to, name, fd, offset, len, expected, made, err)) {
+        (void)unlinkat(store->temporary_fd, name, 0);
+        return false;
+    }
+    memcpy(id, made, BLOB_ID);
+    return true;
+}
+
+bool blob_open(const struct blob_store *store, const char *id, int *fd, uint64_t *size,
+               struct error *err)
+{
+    if (!blob_id_is_valid(str_of(id)))
+        return error_set(err, ERR_NOT_FOUND, "no such blob");
+
+    char path[SHARD_LEN + 1 + BLOB_ID];
+    path_of(id, path);
+    AUTO_FD int opened = openat(store->blobs_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (opened < 0 && errno == ENOENT)
+        return error_set(err, ERR_NOT_FOUND, "no such blob");
+    if (opened < 0)
+        return error_errno(err, "open the blob %s", id);
+
+    struct stat status;
+    if (fstat(opened, &status) != 0)
+        return error_errno(err, "look at the blob %s", id);
+    *size = (uint64_t)status.st_size;
+    *fd = take_fd(&opened);
+    return true;
+}
+
+bool blob_has(const struct blob_store *store, const char *id)
+{
+    if (!blob_id_is_valid(str_of(id)))
+        return false;
+    char path[SHARD_LEN + 1 + BLOB_ID];
+    path_of(id, path);
+    return faccessat(store->blobs_fd, path, R_OK, 0) == 0;
+}
+
+bool blob_delete(struct blob_store *store, const char *id, struct error *err)
+{
+    if (!blob_id_is_valid(str_of(id)))
+        return true;
+    char path[SHARD_LEN + 1 + BLOB_ID];
+    path_of(id, path);
+    if (unlinkat(store->blobs_fd, path, 0) != 0 && errno != ENOENT)
+        return error_errno(err, "delete the blob %s", id);
+    return true;
+}

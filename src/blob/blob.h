@@ -1,0 +1,35 @@
+/* The blob store: files known by the SHA-256 of their bytes, in one directory.
+ *
+ * A blob that can be opened is whole and durable: it is written beside, synced, renamed
+ * into place, and its directory is synced. Putting the same bytes twice keeps one file.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum { BLOB_ID_LEN = 64, BLOB_ID = BLOB_ID_LEN + 1 }; /* lower-case hex */
+
+struct blob_store;
+
+/* Makes the directories that are missing and clears what writers left behind long ago. */
+bool blob_store_open(const char *directory, struct blob_store **store, struct error *err) MUST_USE;
+void blob_store_close(struct blob_store *store); /* accepts NULL */
+
+/* Whether a blob could be written now. */
+bool blob_store_check(const struct blob_store *store, struct error *err) MUST_USE;
+
+bool blob_id_is_valid(struct str id);
+
+/* Copies len bytes from offset. With an expected id the bytes must have it
+ * (ERR_CONTENT_HASH), and nothing is kept otherwise. */
+bool blob_put_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
+                 const char *expected, char id[BLOB_ID], struct error *err) MUST_USE;
+
+/* ERR_NOT_FOUND when there is none. */
+bool blob_open(const struct blob_store *store, const char *id, int *fd, uint64_t *size,
+               struct error *err) MUST_USE;
+bool blob_has(const struct blob_store *store, const char *id);
+bool blob_delete(struct blob_store *store, const char *id, struct error *err) MUST_USE;

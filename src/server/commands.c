@@ -1,0 +1,80 @@
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/own.h"
+#include "server/server.h"
+#include "store/store.h"
+
+static const struct option server_options[] = {
+    {"addr", 0, OPTION_VALUE, "HOST:PORT", "where to listen (127.0.0.1:8080)"},
+    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {"no-migrate", 0, OPTION_FLAG, NULL, "refuse to start on an older schema"},
+    {0},
+};
+
+static const struct option migrate_options[] = {
+    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {0},
+};
+
+static bool run_server(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(server_config_finish) struct server_config config = {0};
+    const struct server_flags flags = {
+        .data_dir = invocation_value(invocation, "data-dir"),
+        .address = invocation_value(invocation, "addr"),
+        .no_migrate = invocation_has(invocation, "no-migrate"),
+    };
+    *exit_code = 0;
+    return server_config_load(&flags, &arena, &config, err) && server_main(&config, err);
+}
+
+static void close_store(struct store **store)
+{
+    store_close(*store);
+}
+
+static bool run_migrate(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(server_config_finish) struct server_config config = {0};
+    AUTO(close_store) struct store *store = NULL;
+    const struct server_flags flags = {.data_dir = invocation_value(invocation, "data-dir")};
+    int have, want;
+    if (!server_config_load(&flags, &arena, &config, err) ||
+        (config.data_dir && !directory_make(config.data_dir, 0700, err)))
+        return false;
+    const struct store_config store_config = {.url = config.database_url,
+                                              .readers = 1,
+                                              .pool_size = 2,
+                                              .busy_ms = 60 * 1000};
+    if (!store_open(&store_config, &store, err) || !store_migrate(store, err) ||
+        !store_schema_version(store, &have, &want, err))
+        return false;
+    printf("schema: %d\n", have);
+    *exit_code = 0;
+    return true;
+}
+
+const struct command server_commands[] = {
+    {
+     .name = "server",
+     .summary = "run the control plane",
+     .help = "Runs the API and the console pages until it is stopped; the schema of the\n"
+                "database is brought up to date first.\n"
+                "\n"
+                "  helmr server --data-dir /var/lib/helmr --addr 127.0.0.1:8080\n", .options = server_options,
+     .run = run_server,
+     },
+    {
+     .name = "server migrate",
+     .summary = "bring the database schema up to date, then exit",
+     .help = "Prints the version of the schema.\n"
+                "\n"
+                "  HELMR_DATABASE_URL=postgres://helmr@db/helmr helmr server migrate\n",                                                      .options = migrate_options,
+     .run = run_migrate,
+     },
+};
+
+const size_t n_server_commands = COUNT_OF(server_commands);

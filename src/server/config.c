@@ -1,0 +1,232 @@
+#include "server/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "model/duration.h"
+#include "server/listen.h"
+
+enum { DATABASE_POOL_MAX = 256, DISPATCHES_MAX = 1000 };
+
+/* Every variable the product reads, whoever reads it; others are worth a warning. */
+static const char *const known_variables[] = {
+    "HELMR_API_URL",
+    "HELMR_API_KEY",
+    "HELMR_CONFIG_DIR",
+    "HELMR_DATA_DIR",
+    "HELMR_DATABASE_URL",
+    "HELMR_DATABASE_POOL",
+    "HELMR_CAS_URI",
+    "HELMR_S3_ENDPOINT",
+    "HELMR_S3_REGION",
+    "HELMR_S3_ACCESS_KEY_ID",
+    "HELMR_S3_SECRET_ACCESS_KEY",
+    "HELMR_S3_PATH_STYLE",
+    "HELMR_CONTROL_ADDR",
+    "HELMR_PUBLIC_URL",
+    "HELMR_TLS_CERT_FILE",
+    "HELMR_TLS_KEY_FILE",
+    "HELMR_TRUSTED_PROXIES",
+    "HELMR_PLAIN_HTTP",
+    "HELMR_DEV_LOGIN",
+    "HELMR_SETUP_TOKEN",
+    "HELMR_OIDC_ISSUER",
+    "HELMR_OIDC_CLIENT_ID",
+    "HELMR_OIDC_CLIENT_SECRET",
+    "HELMR_MASTER_KEY",
+    "HELMR_MASTER_KEY_OLD",
+    "HELMR_WORKER_BOOTSTRAP_TOKEN",
+    "HELMR_WORKER_GROUPS",
+    "HELMR_WAIT_HOT_TIME",
+    "HELMR_LEASE_TTL",
+    "HELMR_RUN_MAX_DISPATCHES",
+    "HELMR_CANCEL_GRACE",
+    "HELMR_SCHEDULE_JITTER",
+    "HELMR_EVENT_RETENTION",
+    "HELMR_LOG_RETENTION",
+    "HELMR_CHECKPOINT_RETENTION",
+    "HELMR_VERSION_RETENTION",
+    "HELMR_LOG_LEVEL",
+    "HELMR_LOG_FORMAT",
+    "HELMR_CONTROL_URL",
+    "HELMR_CHECKPOINT_ENCRYPTION_KEY",
+    "HELMR_WORKER_INSTANCE_CREDENTIAL_PATH",
+    "HELMR_WORKER_RESOURCE_ID",
+    "HELMR_WORKER_GROUP_ID",
+    "HELMR_WORKER_ROLES",
+    "HELMR_WORKER_LABELS",
+    "HELMR_WORKER_WORK_DIR",
+    "HELMR_WORKER_IMAGES_DIR",
+    "HELMR_ENGINE",
+    "HELMR_WORKER_QEMU_ACCEL",
+    "HELMR_WORKER_FIRECRACKER_PATH",
+    "HELMR_WORKER_JAILER_PATH",
+    "HELMR_WORKER_QEMU_PATH",
+    "HELMR_WORKER_RUNSC_PATH",
+    "HELMR_WORKER_RUNC_PATH",
+    "HELMR_WORKER_JAILER_UID_BASE",
+    "HELMR_WORKER_JAILER_GID_BASE",
+    "HELMR_WORKER_JAILER_CHROOT_DIR",
+    "HELMR_WORKER_JAILER_CGROUP_PARENT",
+    "HELMR_WORKER_CNI_PROFILE",
+    "HELMR_WORKER_NETWORK",
+    "HELMR_WORKER_DNS",
+    "HELMR_WORKER_NETWORK_BLOCKED_CIDRS",
+    "HELMR_WORKER_NETWORK_ALLOWED_CIDRS",
+    "HELMR_REGISTRY_AUTH_FILE",
+    "HELMR_REGISTRY_CA_FILE",
+    "HELMR_IMAGE_PUSH_REPOSITORY",
+    "HELMR_REGISTRY_MIRRORS",
+    "HELMR_VM_VCPUS",
+    "HELMR_VM_MEMORY_MIB",
+    "HELMR_VM_SCRATCH_DISK_MIB",
+    "HELMR_VM_HEALTH_TIMEOUT",
+    "HELMR_VM_HEALTH_ATTEMPT_TIMEOUT",
+    "HELMR_WORKSPACE_MOUNT_STARTUP_TIMEOUT",
+    "HELMR_WORKSPACE_IDLE_TIMEOUT",
+    "HELMR_WORKER_CAPACITY_VCPUS",
+    "HELMR_WORKER_CAPACITY_MEMORY_MIB",
+    "HELMR_WORKER_DISK_MIB",
+    "HELMR_WORKER_DISK_RESERVE_MIB",
+    "HELMR_WORKER_EXECUTION_SLOTS",
+    "HELMR_WORKER_RUNTIME_STARTS",
+    "HELMR_WORKER_BUILD_EXECUTORS",
+    "HELMR_WORKER_TEMPLATE_CACHE_MAX_MIB",
+    "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB",
+    "HELMR_WORKER_DOCKER_POOL",
+    "HELMR_SOURCE_ROOT",
+    "HELMR_BUILD_ROOT",
+    NULL,
+};
+
+static bool read_duration(const struct env *env, const char *name, int64_t otherwise, int64_t *ms,
+                          struct error *err)
+{
+    const char *text = env_find(env, name);
+    *ms = otherwise;
+    if (text && (!duration_parse(str_of(text), ms, err) || *ms <= 0))
+        return error_set(err, ERR_INVALID, "%s must be a duration such as 30s", name);
+    return true;
+}
+
+static bool read_database(const struct env *env, struct arena *arena, struct server_config *config,
+                          struct error *err)
+{
+    const char *url = env_find(env, "HELMR_DATABASE_URL");
+    if (!url && !config->data_dir)
+        return error_set(err, ERR_INVALID, "HELMR_DATA_DIR or HELMR_DATABASE_URL must be set");
+    config->database_url = url ? arena_text(arena, str_of(url))
+                               : arena_printf(arena, "sqlite:%s/helmr.db", config->data_dir);
+    return env_int(env, "HELMR_DATABASE_POOL", 1, DATABASE_POOL_MAX, 16, &config->database_pool,
+                   err);
+}
+
+static bool read_store(const struct env *env, struct arena *arena, struct server_config *config,
+                       struct error *err)
+{
+    const char *uri = env_find(env, "HELMR_CAS_URI");
+    if (!uri && !config->data_dir)
+        return error_set(err, ERR_INVALID, "HELMR_DATA_DIR or HELMR_CAS_URI must be set");
+    if (uri && strncmp(uri, "file:", 5) != 0)
+        return error_set(err, ERR_INVALID, "HELMR_CAS_URI must begin with file:");
+    config->store_dir = uri ? arena_text(arena, str_of(uri + 5))
+                            : arena_printf(arena, "%s/store", config->data_dir);
+    return true;
+}
+
+static bool read_log(const struct env *env, struct server_config *config, struct error *err)
+{
+    const char *level = env_text(env, "HELMR_LOG_LEVEL", "info");
+    const char *format = env_text(env, "HELMR_LOG_FORMAT", isatty(2) ? "text" : "json");
+    if (!log_level_parse(str_of(level), &config->log_level))
+        return error_set(err, ERR_INVALID, "HELMR_LOG_LEVEL must be debug, info, warn or error");
+    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+        return error_set(err, ERR_INVALID, "HELMR_LOG_FORMAT must be text or json");
+    config->log_format = strcmp(format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+    return true;
+}
+
+static bool read_address(const struct env *env, const struct server_flags *flags,
+                         struct arena *arena, struct server_config *config, struct error *err)
+{
+    const char *address =
+        flags->address ? flags->address : env_text(env, "HELMR_CONTROL_ADDR", "127.0.0.1:8080");
+    const char *url = env_find(env, "HELMR_PUBLIC_URL");
+    const char *proxies = env_find(env, "HELMR_TRUSTED_PROXIES");
+    config->address = arena_text(arena, str_of(address));
+    config->public_url = url ? arena_text(arena, str_of(url)) : NULL;
+    config->trusted_proxies = proxies ? arena_text(arena, str_of(proxies)) : NULL;
+    if (!env_bool(env, "HELMR_PLAIN_HTTP", false, &config->plain_http, err))
+        return false;
+    if (env_find(env, "HELMR_TLS_CERT_FILE") || env_find(env, "HELMR_TLS_KEY_FILE"))
+        return error_set(err, ERR_UNSUPPORTED,
+                         "HELMR_TLS_CERT_FILE: TLS in the server itself is not available yet; "
+                         "put a proxy in front and set HELMR_TRUSTED_PROXIES");
+    if (!listen_address_is_loopback(address) && !proxies && !config->plain_http)
+        return error_set(err, ERR_INVALID,
+                         "HELMR_CONTROL_ADDR %s is not loopback: plain HTTP there needs "
+                         "HELMR_TRUSTED_PROXIES or HELMR_PLAIN_HTTP=1",
+                         address);
+    if (url && strncmp(url, "https://", 8) != 0 && !listen_url_is_loopback(url) &&
+        !config->plain_http)
+        return error_set(err, ERR_INVALID,
+                         "HELMR_PUBLIC_URL must be https when it is not loopback");
+    return true;
+}
+
+static bool read_all(const struct env *env, const struct server_flags *flags, struct arena *arena,
+                     struct server_config *config, struct error *err)
+{
+    const char *login = env_text(env, "HELMR_DEV_LOGIN", "auto");
+    if (strcmp(login, "auto") != 0 && strcmp(login, "off") != 0)
+        return error_set(err, ERR_INVALID, "HELMR_DEV_LOGIN must be auto or off");
+    config->dev_login = strcmp(login, "auto") == 0;
+    config->worker_groups =
+        arena_text(arena, str_of(env_text(env, "HELMR_WORKER_GROUPS", "default")));
+    return read_log(env, config, err) && read_database(env, arena, config, err) &&
+           read_store(env, arena, config, err) && read_address(env, flags, arena, config, err) &&
+           read_duration(env, "HELMR_LEASE_TTL", 60000, &config->lease_ttl_ms, err) &&
+           read_duration(env, "HELMR_CANCEL_GRACE", 30000, &config->cancel_grace_ms, err) &&
+           read_duration(env, "HELMR_WAIT_HOT_TIME", 5000, &config->hot_time_ms, err) &&
+           env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
+                   err) &&
+           env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&
+           env_secret(env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &config->bootstrap_token, err);
+}
+
+static void warn_unknown(struct env *env)
+{
+    size_t at = 0;
+    const char *name;
+    while (env_unknown(env, "HELMR_", known_variables, &at, &name))
+        log_warn("unknown variable", LOG_STR("name", name));
+}
+
+bool server_config_load(const struct server_flags *flags, struct arena *arena,
+                        struct server_config *config, struct error *err)
+{
+    AUTO(env_finish) struct env env = {0};
+    *config = (struct server_config){.no_migrate = flags->no_migrate};
+    const char *data_dir = flags->data_dir ? flags->data_dir : env_find(&env, "HELMR_DATA_DIR");
+    if (data_dir) {
+        config->data_dir = arena_text(arena, str_of(data_dir));
+        if (!env_load(&env, arena_printf(arena, "%s/helmr.env", data_dir), err))
+            return false;
+    }
+    if (!read_all(&env, flags, arena, config, err)) {
+        server_config_finish(config);
+        return false;
+    }
+    log_setup(config->log_level, config->log_format, "server");
+    warn_unknown(&env);
+    return true;
+}
+
+void server_config_finish(struct server_config *config)
+{
+    secret_finish(&config->master_key);
+    secret_finish(&config->bootstrap_token);
+}

@@ -1,0 +1,40 @@
+/* What a server is told at its start: flags, then HELMR_* variables, then helmr.env in the data
+ * directory, then defaults. Every value is checked here; an error names the variable.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/secret.h"
+
+struct server_config {
+    const char *data_dir;
+    const char *database_url; /* sqlite:<path> or postgres://… */
+    int64_t database_pool;
+    const char *store_dir; /* of the file: store */
+    const char *address;   /* host:port */
+    const char *public_url;
+    const char *worker_groups; /* comma list */
+    const char *trusted_proxies;
+    bool plain_http;
+    bool dev_login; /* wanted; it also needs every listener to be loopback */
+    bool no_migrate;
+    int64_t lease_ttl_ms, cancel_grace_ms, hot_time_ms, max_dispatches;
+    enum log_level log_level;
+    enum log_format log_format;
+    struct secret master_key;      /* as configured: base64 of 32 bytes; unset: the key file */
+    struct secret bootstrap_token; /* unset: the key file */
+};
+
+struct server_flags {
+    const char *data_dir, *address; /* NULL: not given */
+    bool no_migrate;
+};
+
+/* Text lives in the arena. */
+bool server_config_load(const struct server_flags *flags, struct arena *arena,
+                        struct server_config *config, struct error *err) MUST_USE;
+void server_config_finish(struct server_config *config);

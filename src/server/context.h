@@ -1,0 +1,43 @@
+/* The server's state: made once before the first request, then shared by every handler.
+ *
+ * All of it may be used from any thread; what changes is behind its own lock.
+ */
+#pragma once
+
+#include "base/id.h"
+#include "base/loop.h"
+#include "base/pool.h"
+#include "blob/blob.h"
+#include "http/server.h"
+#include "server/caller_cache.h"
+#include "server/config.h"
+#include "server/hub.h"
+#include "server/keys.h"
+#include "store/store.h"
+
+#define API_VERSION "2026-06-06"
+
+struct server {
+    const struct server_config *config;
+    struct store *store;
+    struct blob_store *blobs;
+    struct keys keys;
+    struct caller_cache callers;
+    struct hub hub;
+    struct loop *loop;
+    struct pool *pool;
+    struct http_server *http;
+    char organization_id[ID_TEXT];
+    char owner_id[ID_TEXT]; /* the local owner */
+    const char *public_url; /* lives as long as the server */
+    char *own_url;          /* the same, when none is configured; owned */
+    bool is_stopping;       /* of the loop's thread */
+    bool is_loopback_only;  /* every TCP listener is loopback, so that dev login may be offered */
+    /* Who a worker is, by its own bearer; set by the worker plane. NULL: there is none. */
+    bool (*authorize_worker)(struct call *call, struct error *err);
+};
+
+static inline struct server *server_of(const struct call *call)
+{
+    return call->app;
+}

@@ -1,0 +1,48 @@
+/* Every handler of the public API, by resource. The rows that name them are in routes.c. */
+#pragma once
+
+#include "http/call.h"
+
+route_handler health_get;
+route_handler ready_get;
+route_handler openapi_get;
+
+route_handler page_home;
+route_handler page_dev_login;
+route_handler page_dev_login_post;
+route_handler page_style;
+route_handler page_run;
+
+route_handler auth_dev_login;
+route_handler auth_logout;
+route_handler me_get;
+
+route_handler project_list_get;
+route_handler project_get;
+route_handler environment_list_get;
+route_handler environment_get;
+
+route_handler api_key_list_get;
+route_handler api_key_create;
+route_handler api_key_delete;
+
+route_handler deployment_create;
+route_handler deployment_list_get;
+route_handler deployment_current_get;
+route_handler deployment_one_get;
+route_handler deployment_events_get;
+route_handler deployment_promote_post;
+route_handler deployment_cancel_post;
+
+route_handler task_list_get;
+route_handler task_one_get;
+route_handler sandbox_list_get;
+route_handler sandbox_one_get;
+
+route_handler run_create;
+route_handler run_list;
+route_handler run_counts_get;
+route_handler run_one_get;
+route_handler run_cancel;
+route_handler run_events;
+route_handler run_logs;

@@ -1,0 +1,67 @@
+#include "server/routes.h"
+
+#include "model/permission.h"
+#include "server/caller.h"
+#include "server/handlers.h"
+
+enum { METADATA_ROOM = 2 * 1024 * 1024, SMALL_BODY = 64 * 1024 };
+
+#define SOURCE_MAX (512 * (size_t)1024 * 1024 + METADATA_ROOM)
+
+const struct route server_routes[] = {
+    /* method      path                              needs                 handler */
+    {METHOD_GET, "/healthz", PERM_PUBLIC, health_get, .instant = true},
+    {METHOD_GET, "/readyz", PERM_PUBLIC, ready_get},
+    {METHOD_GET, "/api/openapi.json", PERM_PUBLIC, openapi_get},
+
+    {METHOD_GET, "/", PERM_PUBLIC, page_home},
+    {METHOD_GET, "/style.css", PERM_PUBLIC, page_style},
+    {METHOD_GET, "/dev/login", PERM_PUBLIC, page_dev_login},
+    {METHOD_POST, "/dev/login", PERM_PUBLIC, page_dev_login_post, .body_max = SMALL_BODY},
+    {METHOD_GET, "/runs/:run", PERM_PUBLIC, page_run},
+
+    {METHOD_POST, "/api/auth/dev/login", PERM_PUBLIC, auth_dev_login, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/logout", PERM_SESSION, auth_logout, .body_max = SMALL_BODY},
+    {METHOD_GET, "/api/me", NEED_ANY_CALLER, me_get},
+
+    {METHOD_GET, "/api/projects", PERM_SESSION, project_list_get},
+    {METHOD_GET, "/api/projects/:project", PERM_SESSION, project_get},
+    {METHOD_GET, "/api/projects/:project/environments", PERM_SESSION, environment_list_get},
+    {METHOD_GET, "/api/projects/:project/environments/:environment", PERM_SESSION, environment_get},
+
+    {METHOD_GET, "/api/api-keys", PERM_API_KEYS_MANAGE, api_key_list_get, .scoped = true},
+    {METHOD_POST, "/api/api-keys", PERM_API_KEYS_MANAGE, api_key_create, .body_max = SMALL_BODY,
+     .scoped = true},
+    {METHOD_DELETE, "/api/api-keys/:key", PERM_API_KEYS_MANAGE, api_key_delete,
+     .body_max = SMALL_BODY, .scoped = true},
+
+    {METHOD_GET, "/api/runs", PERM_RUNS_READ, run_list, .scoped = true},
+    {METHOD_POST, "/api/runs", PERM_RUNS_CREATE, run_create, .scoped = true},
+    {METHOD_GET, "/api/runs/counts", PERM_RUNS_READ, run_counts_get, .scoped = true},
+    {METHOD_GET, "/api/runs/:run", PERM_RUNS_READ, run_one_get, .scoped = true},
+    {METHOD_POST, "/api/runs/:run/cancel", PERM_RUNS_MANAGE, run_cancel, .body_max = SMALL_BODY,
+     .scoped = true},
+    {METHOD_GET, "/api/runs/:run/logs", PERM_RUNS_READ, run_logs, .scoped = true},
+    {METHOD_GET, "/api/runs/:run/events", PERM_RUNS_READ, run_events, .scoped = true},
+
+    {METHOD_POST, "/api/deployments", PERM_TASKS_DEPLOY, deployment_create, .body_max = SOURCE_MAX,
+     .upload = true, .scoped = true},
+    {METHOD_GET, "/api/deployments", NEED_DEPLOY_OR_READ, deployment_list_get, .scoped = true},
+    {METHOD_GET, "/api/deployments/current", PERM_RUNS_READ, deployment_current_get,
+     .scoped = true},
+    {METHOD_GET, "/api/deployments/:deployment", NEED_DEPLOY_OR_READ, deployment_one_get,
+     .scoped = true},
+    {METHOD_GET, "/api/deployments/:deployment/events", NEED_DEPLOY_OR_READ, deployment_events_get,
+     .scoped = true},
+    {METHOD_POST, "/api/deployments/:deployment/promote", PERM_TASKS_DEPLOY,
+     deployment_promote_post, .body_max = SMALL_BODY, .scoped = true},
+    {METHOD_POST, "/api/deployments/:deployment/cancel", PERM_TASKS_DEPLOY, deployment_cancel_post,
+     .body_max = SMALL_BODY, .scoped = true},
+
+    {METHOD_GET, "/api/tasks", NEED_DEPLOY_OR_READ, task_list_get, .scoped = true},
+    {METHOD_GET, "/api/tasks/:task", NEED_DEPLOY_OR_READ, task_one_get, .scoped = true},
+    {METHOD_GET, "/api/sandboxes", NEED_SANDBOX_READ, sandbox_list_get, .scoped = true},
+    {METHOD_GET, "/api/sandboxes/:sandbox", NEED_SANDBOX_READ, sandbox_one_get, .scoped = true},
+};
+
+const size_t n_server_routes = COUNT_OF(server_routes);

@@ -1,0 +1,182 @@
+#include "server/run_spec.h"
+
+#include "base/hash.h"
+#include "model/name.h"
+#include "model/queue_score.h"
+#include "server/input.h"
+
+enum {
+    PAYLOAD_MAX = 16 * 1024 * 1024,
+    METADATA_MAX = 256 * 1024,
+    METADATA_KEY_MAX = 512,
+    DURATION_MIN = 5,
+    DURATION_MAX = 86400,
+    SECRETS_MAX = 64,
+};
+
+static const struct json_field queue_fields[] = {
+    {"name", JSON_TEXT, offsetof(struct queue_choice, name), REQUIRED, .max = 256},
+    {0},
+};
+
+static const struct json_field origin_fields[] = {
+    {"key", JSON_RAW, offsetof(struct key_origin, key), OPTIONAL, .max = 4096},
+    {"scope", JSON_TEXT, offsetof(struct key_origin, scope), OPTIONAL, .max = 32},
+    {0},
+};
+
+static const struct json_field option_fields[] = {
+    {"deployment_id", JSON_TEXT, offsetof(struct run_options, deployment_id), OPTIONAL, .max = 64},
+    {"queue", JSON_OBJ, offsetof(struct run_options, queue), OPTIONAL, .fields = queue_fields},
+    {"concurrency_key", JSON_TEXT, offsetof(struct run_options, concurrency_key), OPTIONAL,
+     .max = 512},
+    {"priority", JSON_INTEGER, offsetof(struct run_options, priority), OPTIONAL,
+     .min = -PRIORITY_MAX, .max = PRIORITY_MAX},
+    {"ttl", JSON_RAW, offsetof(struct run_options, ttl), OPTIONAL, .max = 256},
+    {"max_duration_seconds", JSON_INTEGER, offsetof(struct run_options, max_duration_seconds),
+     OPTIONAL, .min = DURATION_MIN, .max = DURATION_MAX,
+     .present = offsetof(struct run_options, has_max_duration)},
+    {"retry", JSON_RAW, offsetof(struct run_options, retry), OPTIONAL, .max = 4096},
+    {"metadata", JSON_RAW, offsetof(struct run_options, metadata), OPTIONAL, .max = METADATA_MAX},
+    {"tags", JSON_LIST, offsetof(struct run_options, tags), OPTIONAL, .max = 32},
+    {"idempotency_key", JSON_TEXT, offsetof(struct run_options, idempotency_key), OPTIONAL,
+     .max = 512},
+    {"idempotency_key_ttl", JSON_RAW, offsetof(struct run_options, idempotency_key_ttl), OPTIONAL,
+     .max = 256},
+    {"idempotency_key_options", JSON_OBJ, offsetof(struct run_options, idempotency_key_options),
+     OPTIONAL, .fields = origin_fields},
+    {0},
+};
+
+static const struct json_field spec_fields[] = {
+    {"task_id", JSON_TEXT, offsetof(struct run_spec, task_id), REQUIRED, .max = 128},
+    {"payload", JSON_RAW, offsetof(struct run_spec, payload), OPTIONAL, .max = PAYLOAD_MAX,
+     .present = offsetof(struct run_spec, has_payload)},
+    {"secrets", JSON_MAP, offsetof(struct run_spec, secrets), OPTIONAL, .max = SECRETS_MAX},
+    {"options", JSON_OBJ, offsetof(struct run_spec, options), OPTIONAL, .fields = option_fields},
+    {0},
+};
+
+static bool is_given(struct str raw)
+{
+    return raw.ptr && !str_equal(raw, STR("null"));
+}
+
+static bool read_payload(struct run_spec *spec, struct arena *arena, struct error *err)
+{
+    if (!spec->has_payload) {
+        spec->payload = STR("{}");
+        return true;
+    }
+    AUTO(buf_finish) struct buf out = {.max = PAYLOAD_MAX};
+    if (!json_canonical(spec->payload, PAYLOAD_MAX, &out, err))
+        return false;
+    spec->payload = arena_str(arena, buf_str(&out));
+    return true;
+}
+
+static bool starts_with(struct str text, struct str prefix)
+{
+    return text.len >= prefix.len && memcmp(text.ptr, prefix.ptr, prefix.len) == 0;
+}
+
+static bool read_secrets(struct run_spec *spec, struct arena *arena, struct error *err)
+{
+    static const struct str vault = STR("vault:");
+    AUTO(buf_finish) struct buf all = {.max = 256 * 1024}, names = {.max = 64 * 1024};
+    struct json_writer all_json = json_begin(&all), names_json = json_begin(&names);
+    json_open(&all_json, NULL);
+    json_open_list(&names_json, NULL);
+    for (size_t i = 0; i < spec->secrets.n; i++) {
+        const struct json_pair *pair = &spec->secrets.pairs[i];
+        if (!name_check(NAME_SECRET, "/secrets: a name", pair->name, err))
+            return false;
+        if (!starts_with(pair->value, vault))
+            return error_set(err, ERR_SECRET_SOURCE,
+                             "/secrets: the only source of a secret is vault:NAME");
+        struct str stored = {pair->value.ptr + vault.len, pair->value.len - vault.len};
+        if (!name_check(NAME_SECRET, "/secrets: a stored name", stored, err))
+            return false;
+        json_text(&all_json, arena_text(arena, pair->name), pair->value);
+        json_text(&names_json, NULL, pair->name);
+    }
+    json_close(&all_json);
+    json_close_list(&names_json);
+    if (!json_end(&all_json, err) || !json_end(&names_json, err))
+        return false;
+    spec->secrets_text = arena_str(arena, buf_str(&all));
+    spec->secret_names = arena_str(arena, buf_str(&names));
+    return true;
+}
+
+static bool read_keys(struct run_spec *spec, struct error *err)
+{
+    const struct run_options *options = &spec->options;
+    if (options->concurrency_key.ptr &&
+        !name_check(NAME_EXTERNAL, "concurrency_key", options->concurrency_key, err))
+        return false;
+    if (options->idempotency_key.ptr &&
+        !name_check(NAME_EXTERNAL, "idempotency_key", options->idempotency_key, err))
+        return false;
+    spec->idempotency_ttl_ms = 30 * DAY_MS;
+    return !is_given(options->idempotency_key_ttl) ||
+           input_duration(options->idempotency_key_ttl, "idempotency_key_ttl", 365 * DAY_MS,
+                          &spec->idempotency_ttl_ms, err);
+}
+
+static bool read_terms(struct run_spec *spec, struct arena *arena, struct error *err)
+{
+    const struct run_options *options = &spec->options;
+    if (options->queue.name.ptr &&
+        !name_check(NAME_QUEUE, "/options/queue/name", options->queue.name, err))
+        return false;
+    if (is_given(options->ttl) &&
+        !input_duration(options->ttl, "ttl", 365 * DAY_MS, &spec->ttl_ms, err))
+        return false;
+    if (is_given(options->retry) && !input_retry(options->retry, arena, &spec->retry_policy, err))
+        return false;
+    spec->metadata = STR("{}");
+    if (is_given(options->metadata) &&
+        !input_object(options->metadata, "metadata", METADATA_MAX, arena, &spec->metadata, err))
+        return false;
+    return input_tags(options->tags.items, options->tags.n, arena, &spec->tags, err);
+}
+
+bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err)
+{
+    if (!json_read(call->request->body, spec_fields, spec, sizeof *spec, call->arena, err))
+        return false;
+    if (!name_check(NAME_ID, "/task_id", spec->task_id, err))
+        return false;
+    spec->sdk_version = input_version(call_header(call, STR("helmr-sdk-version")));
+    spec->cli_version = input_version(call_header(call, STR("helmr-cli-version")));
+    return read_payload(spec, call->arena, err) && read_secrets(spec, call->arena, err) &&
+           read_keys(spec, err) && read_terms(spec, call->arena, err);
+}
+
+void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[BLAKE2B_LEN])
+{
+    const struct run_options *options = &spec->options;
+    const int64_t numbers[] = {options->priority, spec->ttl_ms,
+                               options->has_max_duration ? options->max_duration_seconds : 0};
+    const struct str pieces[] = {
+        spec->task_id,
+        spec->payload,
+        spec->secrets_text,
+        options->deployment_id,
+        options->queue.name,
+        options->concurrency_key,
+        {(const char *)numbers, sizeof numbers},
+        spec->retry_policy,
+        spec->metadata,
+        spec->tags,
+    };
+    struct blake2b state;
+    blake2b_init(&state, (struct str){0});
+    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
+        uint64_t len = pieces[i].len;
+        blake2b_update(&state, (struct str){(const char *)&len, sizeof len});
+        blake2b_update(&state, pieces[i]);
+    }
+    blake2b_final(&state, fingerprint);
+}

@@ -1,0 +1,47 @@
+/* What a start asks for, read and checked before the database is touched. */
+#pragma once
+
+#include "base/json.h"
+#include "http/call.h"
+
+struct queue_choice {
+    struct str name;
+};
+
+struct key_origin {
+    struct str key, scope;
+};
+
+struct run_options {
+    struct str deployment_id;
+    struct queue_choice queue;
+    struct str concurrency_key;
+    int64_t priority;
+    struct str ttl; /* raw */
+    int64_t max_duration_seconds;
+    bool has_max_duration;
+    struct str retry, metadata; /* raw */
+    struct json_list tags;
+    struct str idempotency_key, idempotency_key_ttl;
+    struct key_origin idempotency_key_options;
+};
+
+struct run_spec {
+    struct str task_id;
+    struct str payload; /* canonical JSON; {} when none was given */
+    bool has_payload;
+    struct json_map secrets;
+    struct run_options options;
+
+    /* made from the above */
+    int64_t ttl_ms;             /* 0: the task's */
+    int64_t idempotency_ttl_ms; /* how long the key is remembered */
+    struct str retry_policy;    /* canonical JSON; ptr NULL: the task's */
+    struct str metadata, tags, secrets_text, secret_names; /* canonical JSON */
+    struct str sdk_version, cli_version;                   /* ptr NULL: not told */
+};
+
+bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err) MUST_USE;
+
+/* Equal for starts that ask for the same thing. */
+void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[32]);

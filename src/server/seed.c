@@ -1,0 +1,124 @@
+#include "server/seed.h"
+
+#include <stdio.h>
+
+#include "base/time.h"
+#include "model/name.h"
+#include "store/queries.h"
+
+static const struct {
+    const char *slug, *name;
+    bool is_default;
+} environments[] = {
+    {"production", "Production", true },
+    {"staging",    "Staging",    false},
+};
+
+static bool read_id(struct rows *rows, char id[ID_TEXT], struct error *err)
+{
+    if (rows->n_rows != 1)
+        return error_set(err, ERR_INTERNAL, "a row that was just made is not there");
+    snprintf(id, ID_TEXT, "%s", row_text(rows, 0, 0));
+    return true;
+}
+
+static bool seed_organization(struct server *server, struct tx *tx, struct arena *arena,
+                              int64_t now, struct error *err)
+{
+    struct rows rows;
+    if (!store_run(tx, &organization_find, NULL, 0, arena, &rows, err))
+        return false;
+    if (rows.n_rows > 0)
+        return read_id(&rows, server->organization_id, err);
+    id_make(server->organization_id);
+    return STORE(tx, &organization_insert, NULL, NULL, err, V_TEXT(server->organization_id),
+                 V_TEXT("default"), V_TEXT("Default"), V_INT(now));
+}
+
+/* *first is the id of the first group of the list. */
+static bool seed_groups(struct server *server, struct tx *tx, struct arena *arena, int64_t now,
+                        char first[ID_TEXT], struct error *err)
+{
+    struct str list = str_of(server->config->worker_groups), name;
+    first[0] = '\0';
+    while (str_split(&list, ',', &name)) {
+        char id[ID_TEXT];
+        struct rows rows;
+        if (!name_check(NAME_ID, "HELMR_WORKER_GROUPS: a name", name, err))
+            return false;
+        id_make(id);
+        if (!STORE(tx, &worker_group_upsert, NULL, NULL, err, V_TEXT(id),
+                   V_TEXT(server->organization_id), V_STR(name), V_INT(now)) ||
+            !STORE(tx, &worker_group_find, arena, &rows, err, V_TEXT(server->organization_id),
+                   V_STR(name)) ||
+            (!first[0] && !read_id(&rows, first, err)))
+            return false;
+    }
+    return true;
+}
+
+static bool seed_project(struct server *server, struct tx *tx, struct arena *arena, int64_t now,
+                         const char *group_id, struct error *err)
+{
+    struct rows rows;
+    char id[ID_TEXT];
+    if (!store_run(tx, &environment_default, NULL, 0, arena, &rows, err))
+        return false;
+    if (rows.n_rows > 0)
+        return true;
+    id_make(id);
+    if (!STORE(tx, &project_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(server->organization_id),
+               V_TEXT("main"), V_TEXT("Main"), V_INT(1), V_INT(now)))
+        return false;
+    for (size_t i = 0; i < COUNT_OF(environments); i++) {
+        char environment[ID_TEXT], colour[COLOUR_TEXT];
+        id_make(environment);
+        name_colour(str_of(environments[i].slug), colour);
+        if (!STORE(tx, &environment_insert, NULL, NULL, err, V_TEXT(environment), V_TEXT(id),
+                   V_TEXT(environments[i].slug), V_TEXT(environments[i].name), V_TEXT(colour),
+                   V_INT(environments[i].is_default), V_TEXT(group_id), V_INT(now)))
+            return false;
+    }
+    return true;
+}
+
+static bool seed_owner(struct server *server, struct tx *tx, struct arena *arena, int64_t now,
+                       struct error *err)
+{
+    char id[ID_TEXT];
+    struct rows rows;
+    id_make(id);
+    return STORE(tx, &user_insert, NULL, NULL, err, V_TEXT(id), V_TEXT("owner@localhost"),
+                 V_TEXT("Local owner"), V_INT(now)) &&
+           STORE(tx, &user_find_by_email, arena, &rows, err, V_TEXT("owner@localhost")) &&
+           read_id(&rows, server->owner_id, err) &&
+           STORE(tx, &member_insert, NULL, NULL, err, V_TEXT(server->organization_id),
+                 V_TEXT(server->owner_id), V_TEXT("owner"), V_INT(now));
+}
+
+/* Rows made under another master key cannot be checked by this one. */
+static bool check_key_id(struct server *server, struct tx *tx, struct arena *arena,
+                         struct error *err)
+{
+    struct rows rows;
+    if (!STORE(tx, &key_id_check, arena, &rows, err, V_TEXT(server->keys.ids[KEY_AUTH])))
+        return false;
+    return rows.n_rows == 0 ||
+           error_set(err, ERR_CONFLICT,
+                     "the database holds credentials made under another master key (key id %s)",
+                     row_text(&rows, 0, KEY_ID_CHECK_KEY_ID));
+}
+
+bool server_seed(struct server *server, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    int64_t now = time_now_ms();
+    char group_id[ID_TEXT];
+    AUTO_TX tx = NULL;
+    if (!store_begin(server->store, &tx, err) || !seed_organization(server, tx, &arena, now, err) ||
+        !seed_groups(server, tx, &arena, now, group_id, err) ||
+        !seed_project(server, tx, &arena, now, group_id, err) ||
+        !seed_owner(server, tx, &arena, now, err) || !check_key_id(server, tx, &arena, err))
+        return error_wrap(err, "preparing the database");
+    return store_commit(&tx, err);
+}

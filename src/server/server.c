@@ -1,0 +1,225 @@
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "server/caller.h"
+#include "server/context.h"
+#include "server/listen.h"
+#include "server/routes.h"
+#include "server/seed.h"
+
+enum {
+    POOL_THREADS = 8,
+    READERS = 8,
+    BUSY_MS = 10 * 1000,
+    CONNECTIONS_MAX = 20000,
+    HEAD_MS = 10 * 1000,
+    BODY_MS = 30 * 1000,
+    IDLE_MS = 60 * 1000,
+    WRITE_MS = 30 * 1000,
+    GRACE_MS = 10 * 1000,
+};
+
+#define JSON_MAX ((size_t)32 * 1024 * 1024)
+
+/* To every answer; pages add their own policy. */
+#define COMMON_HEADERS                       \
+    "Helmr-API-Version: " API_VERSION "\r\n" \
+    "X-Content-Type-Options: nosniff\r\n"    \
+    "Referrer-Policy: no-referrer\r\n"
+
+static void answered(const struct call *call, int status, int64_t took_ms)
+{
+    const struct log_field fields[] = {
+        LOG_STR("id", call->id),
+        LOG_SLICE("path", call->path),
+        LOG_INT("status", status),
+        LOG_INT("ms", took_ms),
+        LOG_STR("error", call->failure ? call->failure : ""),
+    };
+    size_t n = COUNT_OF(fields) - (call->failure ? 0 : 1);
+    log_write(call->failure ? LOG_ERROR : LOG_DEBUG, "request", fields, n);
+}
+
+static bool open_storage(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    struct store_config store = {.url = config->database_url,
+                                 .readers = READERS,
+                                 .pool_size = (int)config->database_pool,
+                                 .busy_ms = BUSY_MS};
+    if (config->data_dir && !directory_make(config->data_dir, 0700, err))
+        return false;
+    if (!store_open(&store, &server->store, err))
+        return error_wrap(err, "opening the database");
+    if (!config->no_migrate && !store_migrate(server->store, err))
+        return error_wrap(err, "migrating the database");
+
+    int have, want;
+    if (!store_schema_version(server->store, &have, &want, err))
+        return false;
+    if (have != want)
+        return error_set(err, ERR_CONFLICT,
+                         "the schema is version %d and this program needs %d: run `helmr server "
+                         "migrate`",
+                         have, want);
+    return directory_make(config->store_dir, 0700, err) &&
+           blob_store_open(config->store_dir, &server->blobs, err);
+}
+
+static bool start_http(struct server *server, const char *spool_dir, struct error *err)
+{
+    const struct http_config http = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .routes = server_routes,
+        .n_routes = n_server_routes,
+        .app = server,
+        .authorize = caller_authorize,
+        .answered = answered,
+        .spool_dir = spool_dir,
+        .json_max = JSON_MAX,
+        .connections_max = CONNECTIONS_MAX,
+        .head_timeout_ms = HEAD_MS,
+        .body_timeout_ms = BODY_MS,
+        .idle_timeout_ms = IDLE_MS,
+        .write_timeout_ms = WRITE_MS,
+        .response_headers = COMMON_HEADERS,
+    };
+    return http_server_create(&http, &server->http, err);
+}
+
+static bool listen_everywhere(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    char path[512];
+    if (!http_server_listen(server->http, config->address, err))
+        return false;
+    server->is_loopback_only = listen_address_is_loopback(config->address);
+
+    const char *colon = strrchr(config->address, ':');
+    int host_len = colon ? (int)(colon - config->address) : (int)strlen(config->address);
+    char *url = NULL;
+    if (!config->public_url && asprintf(&url, "http://%.*s:%d", host_len, config->address,
+                                        http_server_port(server->http)) < 0)
+        abort();
+    server->own_url = url;
+    server->public_url = config->public_url ? config->public_url : url;
+
+    if (!config->data_dir)
+        return true;
+    snprintf(path, sizeof path, "%s/run", config->data_dir);
+    if (!directory_make(path, 0700, err))
+        return false;
+    snprintf(path, sizeof path, "unix:%s/run/server.sock", config->data_dir);
+    return http_server_listen(server->http, path, err);
+}
+
+static bool start(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    char spool_dir[512];
+    snprintf(spool_dir, sizeof spool_dir, "%s/tmp", config->store_dir);
+    return keys_load(config->data_dir, &config->master_key, &config->bootstrap_token, &server->keys,
+                     err) &&
+           open_storage(server, err) && server_seed(server, err) &&
+           loop_create(&server->loop, err) && pool_create(POOL_THREADS, &server->pool, err) &&
+           start_http(server, spool_dir, err) && listen_everywhere(server, err) &&
+           hub_start(&server->hub, server, err);
+}
+
+bool server_create(const struct server_config *config, struct server **made, struct error *err)
+{
+    struct server *server = alloc(sizeof *server);
+    *server = (struct server){.config = config};
+    server->hub.server = server;
+    caller_cache_init(&server->callers);
+    if (!start(server, err)) {
+        server_destroy(server);
+        return false;
+    }
+    log_info("listening", LOG_STR("address", config->address), LOG_INT("port", server_port(server)),
+             LOG_STR("version", HELMR_VERSION));
+    *made = server;
+    return true;
+}
+
+void server_destroy(struct server *server)
+{
+    if (!server)
+        return;
+    hub_stop(&server->hub);
+    /* Its threads may still be in a handler, which uses all the rest. */
+    pool_destroy(server->pool);
+    http_server_destroy(server->http);
+    loop_destroy(server->loop);
+    blob_store_close(server->blobs);
+    store_close(server->store);
+    caller_cache_finish(&server->callers);
+    keys_finish(&server->keys);
+    free(server->own_url);
+    free(server);
+}
+
+int server_port(const struct server *server)
+{
+    return http_server_port(server->http);
+}
+
+bool server_run(struct server *server, struct error *err)
+{
+    return loop_run(server->loop, err);
+}
+
+static void is_shut_down(void *arg)
+{
+    struct server *server = arg;
+    loop_stop(server->loop);
+}
+
+static void shut_down(void *arg)
+{
+    struct server *server = arg;
+    if (server->is_stopping)
+        return;
+    server->is_stopping = true;
+    log_info("stopping");
+    http_server_shutdown(server->http, GRACE_MS, is_shut_down, server);
+}
+
+void server_stop(struct server *server)
+{
+    loop_post(server->loop, shut_down, server);
+}
+
+static void signalled(void *arg, int number UNUSED)
+{
+    shut_down(arg);
+}
+
+bool server_main(const struct server_config *config, struct error *err)
+{
+    /* Before any thread exists, so that all of them inherit the mask. */
+    static const int numbers[] = {SIGTERM, SIGINT};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
+        sigaddset(&set, numbers[i]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return error_errno(err, "block signals");
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)umask(077);
+
+    struct server *server = NULL;
+    if (!server_create(config, &server, err))
+        return false;
+    bool ok = loop_signals(server->loop, numbers, COUNT_OF(numbers), signalled, server, err) &&
+              server_run(server, err);
+    server_destroy(server);
+    return ok;
+}
