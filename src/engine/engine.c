@@ -18,10 +18,10 @@ const struct engine *engine_find(const char *name)
 const char *engine_grade_name(enum engine_grade grade)
 {
     switch (grade) {
-    case GRADE_NONE: return "none";
-    case GRADE_SHARED_KERNEL: return "shared-kernel";
-    case GRADE_USER_KERNEL: return "user-kernel";
-    case GRADE_MICROVM: return "microvm";
+    case ENGINE_GRADE_NONE: return "none";
+    case ENGINE_GRADE_SHARED_KERNEL: return "shared-kernel";
+    case ENGINE_GRADE_USER_KERNEL: return "user-kernel";
+    case ENGINE_GRADE_MICROVM: return "microvm";
     }
     return "none";
 }

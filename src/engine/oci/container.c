@@ -55,7 +55,7 @@ static void container_probe(struct engine_host *host, const char *platform,
 
 const struct engine engine_container = {
     .name = "container",
-    .grade = GRADE_SHARED_KERNEL,
+    .grade = ENGINE_GRADE_SHARED_KERNEL,
     .by_name_only = true,
     .probe = container_probe,
     .start = container_start,

@@ -83,7 +83,7 @@ static void gvisor_probe(struct engine_host *host, const char *platform, const c
 
 const struct engine engine_gvisor = {
     .name = "gvisor",
-    .grade = GRADE_USER_KERNEL,
+    .grade = ENGINE_GRADE_USER_KERNEL,
     .probe = gvisor_probe,
     .start = gvisor_start,
 };
