@@ -11,7 +11,12 @@
 #include "base/error.h"
 #include "engine/host.h"
 
-enum engine_grade { ENGINE_GRADE_NONE, ENGINE_GRADE_SHARED_KERNEL, ENGINE_GRADE_USER_KERNEL, ENGINE_GRADE_MICROVM };
+enum engine_grade {
+    ENGINE_GRADE_NONE,
+    ENGINE_GRADE_SHARED_KERNEL,
+    ENGINE_GRADE_USER_KERNEL,
+    ENGINE_GRADE_MICROVM
+};
 
 enum sandbox_layout {
     LAYOUT_AGENT,  /* read-only binds; the agent stacks the writable layers in guest memory */

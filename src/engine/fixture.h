@@ -91,10 +91,15 @@ static inline struct engine_settings fixture_settings(const struct fixture *fixt
 static inline bool fixture_nothing_left(const struct fixture *fixture, const char *tag)
 {
     static const char script[] =
-        "cd /; ls -d /sys/fs/cgroup/*/helmr-test/$1/* /sys/fs/cgroup/helmr-test/$1/* 2>/dev/null;"
-        "ls /run/helmr/$1 2>/dev/null; ls $2/instances; grep -F -e $2 -e /run/helmr/$1 "
-        "/proc/self/mounts; ip -o link | grep -i \": hx.*02:${1%??????}:\";"
-        "nft list tables 2>/dev/null | grep helmr_$1; true";
+        "ls -d /sys/fs/cgroup/*/helmr-test/$1/* /sys/fs/cgroup/helmr-test/$1/* 2>/dev/null\n"
+        "ls /run/helmr/$1 2>/dev/null\n"
+        "ls $2/instances\n"
+        "grep -F -e $2 -e /run/helmr/$1 /proc/self/mounts\n"
+        "ip -o link | grep -i \"hx.*02:${1%??????}\"\n"
+        "nft list tables 2>/dev/null | grep helmr_$1\n"
+        "grep -la -e \"$2/[i]nstances\" -e \"[g]uard.helmr-test.$1\" /proc/[0-9]*/cmdline "
+        "2>/dev/null\n"
+        "true";
     AUTO(buf_finish) struct buf out = {.max = 65536};
     struct error err = {0};
     const char *const argv[] = {"/bin/sh", "-c", script, "sh", tag, fixture->work_dir, NULL};
