@@ -246,8 +246,8 @@ static bool take_step(struct step_progress *progress, struct built *built, const
 static bool name_step(const struct step_progress *progress, struct error *err)
 {
     struct error inner = *err;
-    const char *link =
-        inner.code == ERR_UNPROCESSABLE && strncmp(inner.text, "exited", 6) == 0 ? " " : ": ";
+    bool is_verb = strncmp(inner.text, "exited ", 7) == 0 || strncmp(inner.text, "was ", 4) == 0;
+    const char *link = inner.code == ERR_UNPROCESSABLE && is_verb ? " " : ": ";
 
     (void)error_set(err, inner.code, "step %zu of %zu: %s%s%s", progress->at + 1,
                     progress->built->plan->n_steps, progress->text, link, inner.text);

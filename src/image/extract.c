@@ -142,6 +142,16 @@ static bool inherit_facts(struct extract *extract, const char *path, int fd, str
     return copy_facts(lower, fd, err);
 }
 
+static bool is_no_folder(int parent, const char *name, const char *path, struct error *err)
+{
+    struct stat found;
+    bool is_link =
+        fstatat(parent, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
+
+    return error_set(err, ERR_ARCHIVE_INVALID, "the archive has \"%.128s\" as a folder and as a %s",
+                     path, is_link ? "symbolic link" : "file");
+}
+
 /* Makes folder `name`; *made says that it is new. A whiteout there turns into opaqueness. */
 static bool make_folder(int parent, const char *name, const char *path, bool *made, int *fd,
                         struct error *err)
@@ -155,8 +165,7 @@ static bool make_folder(int parent, const char *name, const char *path, bool *ma
         return error_errno(err, "mkdir %s", path);
     AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)
-        return error_set(err, ERR_ARCHIVE_INVALID,
-                         "the archive has \"%.128s\" as a folder and as something else", path);
+        return is_no_folder(parent, name, path, err);
     if (*made && fchmod(folder, 0755) != 0)
         return error_errno(err, "chmod %s", path);
     if (hides && !extract_set_opaque(folder, err))
