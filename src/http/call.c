@@ -31,7 +31,7 @@ static bool decode(struct call *call, struct str text, struct str *value, struct
 bool call_query(struct call *call, const char *name, struct str *value, bool *found,
                 struct error *err)
 {
-    struct str rest = call->query, pair, key, decoded;
+    struct str rest = call->query, pair, key, decoded = {0};
 
     *found = false;
     while (str_split(&rest, '&', &pair)) {
@@ -52,7 +52,7 @@ bool call_query(struct call *call, const char *name, struct str *value, bool *fo
 bool call_query_int(struct call *call, const char *name, int64_t min, int64_t max, int64_t fallback,
                     int64_t *value, struct error *err)
 {
-    struct str text;
+    struct str text = {0};
     bool found;
 
     if (!call_query(call, name, &text, &found, err))

@@ -335,6 +335,19 @@ static bool explain(CURLcode result, const struct transfer *transfer, const char
                      error_text[0] ? error_text : curl_easy_strerror(result));
 }
 
+static bool may_send(const struct http_client *client, const struct http_request *request,
+                     struct error *err)
+{
+    if (client->bearer && client->is_clear_text)
+        return error_set(err, ERR_INVALID,
+                         "refusing to send a key in clear text to %s: use https, or a tunnel to "
+                         "127.0.0.1",
+                         client->base);
+    if (request->path[0] != '/' || has_control_byte(request->path))
+        return error_set(err, ERR_INVALID, "a path starts with a slash");
+    return true;
+}
+
 bool http_client_send(struct http_client *client, const struct http_request *request,
                       struct http_answer *answer, struct error *err)
 {
@@ -345,21 +358,15 @@ bool http_client_send(struct http_client *client, const struct http_request *req
         .moved_ms = time_boot_ms(),
     };
     AUTO(free_headers) struct curl_slist *headers = NULL;
-    AUTO_FREE char *url = alloc(strlen(client->base) + strlen(request->path) + 1);
     char error_text[CURL_ERROR_SIZE] = "";
     long status = 0;
 
-    if (client->bearer && client->is_clear_text)
-        return error_set(err, ERR_INVALID,
-                         "refusing to send a key in clear text to %s: use https, or a tunnel to "
-                         "127.0.0.1",
-                         client->base);
-    if (request->path[0] != '/' || has_control_byte(request->path))
-        return error_set(err, ERR_INVALID, "a path starts with a slash");
-    snprintf(url, strlen(client->base) + strlen(request->path) + 1, "%s%s", client->base,
-             request->path);
-    if (!collect_headers(client, request, &headers, err))
+    if (!may_send(client, request, err) || !collect_headers(client, request, &headers, err))
         return false;
+
+    size_t url_size = strlen(client->base) + strlen(request->path) + 1;
+    AUTO_FREE char *url = alloc(url_size);
+    snprintf(url, url_size, "%s%s", client->base, request->path);
 
     answer->status = 0;
     answer->body.len = 0;

@@ -23,6 +23,15 @@ static bool is_reading(const struct connection *connection)
            connection->state == CONNECTION_BODY;
 }
 
+static size_t room_for_input(const struct connection *connection)
+{
+    if (is_reading(connection) || connection->state == CONNECTION_LINGERING)
+        return SCRATCH_SIZE;
+    if (connection->input.len >= READ_AHEAD_MAX)
+        return 0;
+    return READ_AHEAD_MAX - connection->input.len;
+}
+
 static void submit(struct connection *connection, enum exchange_step step)
 {
     connection->exchange->step = step;
@@ -104,7 +113,7 @@ static void park(struct connection *connection)
         return;
     }
     connection->state = CONNECTION_PARKED;
-    connection_watch(connection, LOOP_READ);
+    connection_watch_ahead(connection, 0);
     connection_deadline(connection, exchange->give_up_ms);
 }
 
@@ -326,15 +335,14 @@ static void job(void *arg)
 /* The client has nothing to say while it waits; what it says is kept, and its leaving seen. */
 static void read_ahead(struct connection *connection, struct str bytes)
 {
-    if (connection->input.len + bytes.len > READ_AHEAD_MAX)
-        connection_watch(connection, connection->watched & ~(unsigned)LOOP_READ);
     stash(connection, bytes);
+    connection_watch_ahead(connection, connection->watched & LOOP_WRITE);
 }
 
 static void read_some(struct connection *connection)
 {
     char *scratch = connection->server->scratch;
-    ssize_t got = recv(connection->fd, scratch, SCRATCH_SIZE, MSG_DONTWAIT);
+    ssize_t got = recv(connection->fd, scratch, room_for_input(connection), MSG_DONTWAIT);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -419,6 +427,8 @@ static void on_timer(void *arg)
 /* Moving a deadline back is the common case and costs nothing: the timer looks again. */
 void connection_deadline(struct connection *connection, int64_t at_ms)
 {
+    if (connection->state == CONNECTION_CLOSED)
+        return;
     connection->deadline_ms = at_ms;
     if (at_ms == 0 || (connection->timer && connection->armed_ms <= at_ms))
         return;
@@ -435,6 +445,11 @@ void connection_watch(struct connection *connection, unsigned events)
     connection->watched = events;
     if (!loop_change(connection->source, events, &err))
         connection_close(connection);
+}
+
+void connection_watch_ahead(struct connection *connection, unsigned events)
+{
+    connection_watch(connection, events | (room_for_input(connection) > 0 ? LOOP_READ : 0U));
 }
 
 void connection_open(struct http_server *server, int fd, bool over_unix, bool is_local)

@@ -54,6 +54,8 @@ void connection_destroy(struct connection *connection);
 
 /* The rest is between connection and stream. */
 void connection_watch(struct connection *connection, unsigned events);
+/* For one that waits: its leaving too, as long as there is room for what it may say. */
+void connection_watch_ahead(struct connection *connection, unsigned events);
 void connection_deadline(struct connection *connection, int64_t at_ms);
 void connection_close(struct connection *connection);
 void connection_reap(struct connection *connection);

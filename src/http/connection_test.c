@@ -1,6 +1,7 @@
 #include "http/connection.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/own.h"
@@ -206,6 +207,41 @@ TEST(connections_over_the_cap_are_closed_at_once)
     int64_t until = time_boot_ms() + 10000;
     while (!is_alive())
         CHECK(time_boot_ms() < until);
+}
+
+/* Takes every descriptor there is but one, for the client. */
+static size_t use_up_descriptors(int *fds, size_t max)
+{
+    size_t n = 0;
+
+    while (n < max && (fds[n] = dup(STDOUT_FILENO)) >= 0)
+        n++;
+    if (n > 0)
+        close(fds[--n]);
+    return n;
+}
+
+TEST(without_descriptors_a_client_is_turned_away_and_not_left_waiting)
+{
+    struct rlimit before, tight;
+    static int fds[512];
+    size_t n;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    tight = before;
+    tight.rlim_cur = 256;
+    CHECK(setrlimit(RLIMIT_NOFILE, &tight) == 0);
+    n = use_up_descriptors(fds, COUNT_OF(fds));
+
+    int fd = testing_dial();
+    bool is_turned_away = testing_is_closed(fd);
+
+    close(fd);
+    while (n > 0)
+        close(fds[--n]);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(is_turned_away);
+    CHECK(is_alive());
 }
 
 int main(void)

@@ -160,8 +160,8 @@ static bool open_tcp(struct listener *listener, const char *address, struct erro
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    char host[256];
-    const char *port;
+    char host[256] = "";
+    const char *port = "";
 
     if (!split_address(address, host, &port, err))
         return false;

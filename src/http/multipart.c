@@ -5,7 +5,7 @@
 #include "base/attr.h"
 #include "base/own.h"
 
-enum { PART_HEAD_MAX = 4096, BOUNDARY_MAX = 70, BLOCK = 64 * 1024 };
+enum { PART_HEAD_MAX = 4096, BOUNDARY_MAX = 70, BLOCK = 16 * 1024 };
 
 static bool malformed(struct error *err, const char *what)
 {
@@ -196,7 +196,7 @@ static bool find_delimiter(const struct multipart *parts, uint64_t from, uint64_
                            struct error *err)
 {
     char needle[4 + BOUNDARY_MAX + 1];
-    AUTO_FREE char *block = alloc(BLOCK);
+    char block[BLOCK];
     size_t needle_len = (size_t)snprintf(needle, sizeof needle, "\r\n--%s", parts->boundary), len;
 
     for (uint64_t at = from;; at += len - (needle_len - 1)) {
@@ -234,7 +234,7 @@ bool multipart_next(struct multipart *parts, struct multipart_part *part, bool *
                     struct error *err)
 {
     struct multipart_part made = {0};
-    uint64_t at = parts->at, end;
+    uint64_t at = parts->at, end = 0;
     bool is_last = false;
 
     *found = false;

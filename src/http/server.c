@@ -6,6 +6,8 @@
 #include "http/connection.h"
 #include "http/server_state.h"
 
+enum { KIB = 1024, MIB = 1024 * KIB, MINUTE_MS = 60 * 1000 };
+
 static int64_t or_default(int64_t value, int64_t fallback)
 {
     return value > 0 ? value : fallback;
@@ -18,13 +20,13 @@ static void fill_defaults(struct http_config *config)
     config->idle_timeout_ms = or_default(config->idle_timeout_ms, 75000);
     config->write_timeout_ms = or_default(config->write_timeout_ms, 30000);
     config->stream_quiet_ms = or_default(config->stream_quiet_ms, 15000);
-    config->stream_end_ms = or_default(config->stream_end_ms, 30 * 60 * 1000);
+    config->stream_end_ms = or_default(config->stream_end_ms, (int64_t)30 * MINUTE_MS);
     if (config->json_max == 0)
-        config->json_max = 1024 * 1024;
+        config->json_max = MIB;
     if (config->connections_max == 0)
         config->connections_max = 16384;
     if (config->body_budget == 0)
-        config->body_budget = 256 * 1024 * 1024;
+        config->body_budget = (size_t)256 * MIB;
 }
 
 bool http_server_create(const struct http_config *config, struct http_server **server,

@@ -408,7 +408,7 @@ TEST(a_client_that_leaves_while_it_is_served_harms_nobody)
     CHECK(is_alive());
 }
 
-/* Runs last: afterwards there is no server. */
+/* From here on there is no server any more. */
 TEST(a_shutdown_finishes_what_has_begun_and_nothing_else)
 {
     AUTO_FD int busy = testing_dial(), idle = testing_dial(), half = testing_dial();
@@ -426,6 +426,24 @@ TEST(a_shutdown_finishes_what_has_begun_and_nothing_else)
     CHECK(testing_hear(busy, &reply) && reply.status == 204);
     CHECK_STR(reply_header(&reply, "Connection"), "close");
     CHECK(testing_is_closed(busy));
+}
+
+/* Its own server, after the end of the other. */
+TEST(a_shutdown_does_not_wait_for_ever)
+{
+    static const struct http_config nothing = {0};
+
+    testing_stop();
+    testing_start(routes, COUNT_OF(routes), &nothing);
+
+    AUTO_FD int fd = testing_dial();
+
+    CHECK(testing_say(fd, STR("GET /api/slow HTTP/1.1\r\n" HOST END)));
+    sem_wait(&entered);
+    testing_begin_stop(50);
+    testing_join();
+    CHECK(testing_is_closed(fd));
+    sem_post(&gate);
 }
 
 int main(void)

@@ -118,7 +118,7 @@ static void pull(struct connection *connection)
 {
     connection->stream->is_woken = false;
     connection->is_on_pool = true;
-    connection_watch(connection, LOOP_READ);
+    connection_watch_ahead(connection, 0);
     connection_deadline(connection, 0);
     pool_give(connection->server->config.pool, pull_job, connection);
 }
@@ -142,7 +142,7 @@ static void wait_for_topic(struct connection *connection)
         connection_close(connection);
         return;
     }
-    connection_watch(connection, LOOP_READ);
+    connection_watch_ahead(connection, 0);
     connection_deadline(connection, !stream->source.is_sse ? 0
                                     : at < stream->end_ms  ? at
                                                            : stream->end_ms);
@@ -174,7 +174,7 @@ void stream_pump(struct connection *connection)
     switch (output_send(&connection->stream->output, connection->fd)) {
     case OUTPUT_BROKEN: connection_close(connection); break;
     case OUTPUT_BLOCKED:
-        connection_watch(connection, LOOP_READ | LOOP_WRITE);
+        connection_watch_ahead(connection, LOOP_WRITE);
         connection_deadline(connection, time_boot_ms() + config->write_timeout_ms);
         break;
     case OUTPUT_DRAINED: drained(connection); break;

@@ -306,6 +306,18 @@ TEST(a_reader_that_stops_loses_its_stream)
     CHECK(all_released());
 }
 
+TEST(a_listener_that_talks_is_not_read_without_end)
+{
+    atomic_store(&published, 0);
+    AUTO_FD int fd = listen_to_events("");
+    static char noise[64 * 1024];
+
+    memset(noise, 'n', sizeof noise);
+    CHECK(send(fd, noise, sizeof noise, MSG_DONTWAIT | MSG_NOSIGNAL) > 0);
+    publish(1);
+    CHECK(hear_numbers(fd, 0, 1));
+}
+
 TEST(a_listener_that_leaves_is_noticed)
 {
     atomic_store(&published, 0);

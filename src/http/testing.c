@@ -19,6 +19,7 @@ _Atomic int testing_authorized, testing_answered, testing_last_status;
 static struct loop *loop;
 static struct pool *pool;
 static pthread_t thread;
+static bool is_running;
 static char folder[40];
 static int64_t asked_grace_ms;
 
@@ -78,6 +79,7 @@ void testing_start(const struct route *routes, size_t n, const struct http_confi
     testing_port = http_server_port(testing_server);
     if (pthread_create(&thread, NULL, run_loop, NULL) != 0)
         abort();
+    is_running = true;
 }
 
 static void on_stopped(void *arg UNUSED)
@@ -96,9 +98,16 @@ void testing_begin_stop(int64_t grace_ms)
     loop_post(loop, stop_here, NULL);
 }
 
+void testing_join(void)
+{
+    if (is_running)
+        pthread_join(thread, NULL);
+    is_running = false;
+}
+
 void testing_stop(void)
 {
-    pthread_join(thread, NULL);
+    testing_join();
     pool_destroy(TAKE(pool));
     http_server_destroy(TAKE(testing_server));
     loop_destroy(TAKE(loop));

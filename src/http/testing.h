@@ -11,8 +11,9 @@
 /* Starts with these routes on any port and on unix_path; what *tweak leaves 0 is the default. */
 void testing_start(const struct route *routes, size_t n, const struct http_config *tweak);
 void testing_stop(void);
-/* Asks for the end without waiting; testing_stop then waits. */
+/* Asks for the end without waiting; testing_join waits for the loop, testing_stop for all. */
 void testing_begin_stop(int64_t grace_ms);
+void testing_join(void);
 
 extern struct http_server *testing_server;
 extern char testing_unix_path[64];
