@@ -63,6 +63,17 @@ function deployedTask(task: TaskRecord): DeployedTask {
 const length = (field: string, value: DurationInput | undefined): string | undefined =>
   value === undefined ? undefined : durationText(duration(field, value, 1, 365 * dayMs));
 
+function retryObject(given: RetryOptions): object {
+  const { enabled, maxAttempts, backoff } = retry("retry", given);
+  if (backoff === undefined) return { enabled };
+  const { minMs, maxMs, factor, jitter } = backoff;
+  return {
+    enabled,
+    max_attempts: maxAttempts,
+    backoff: { min_ms: minMs, max_ms: maxMs, factor, jitter },
+  };
+}
+
 /* The server's word for each option; undefined members are not sent. */
 function startOptions(o: TriggerOptions): Record<string, unknown> {
   const queue = typeof o.queue === "string" ? o.queue : o.queue?.name;
@@ -76,7 +87,7 @@ function startOptions(o: TriggerOptions): Record<string, unknown> {
       o.maxDuration === undefined
         ? undefined
         : Math.ceil(duration("maxDuration", o.maxDuration, 5000, dayMs) / 1000),
-    retry: o.retry === undefined ? undefined : retry("retry", o.retry),
+    retry: o.retry === undefined ? undefined : retryObject(o.retry),
     idempotency_key: o.idempotencyKey,
     idempotency_key_ttl: length("idempotencyKeyTTL", o.idempotencyKeyTTL),
     metadata: o.metadata,

@@ -1,0 +1,108 @@
+// Compiled, never run: what the types must infer, and what they must refuse.
+import { defineConfig, HelmrClient, image, queue, sandbox, source, task } from "@helmr/sdk";
+import type {
+  Placement,
+  RunEvent,
+  StandardSchemaV1,
+  Task,
+  TaskContext,
+  TaskOutput,
+  TaskPayload,
+} from "@helmr/sdk";
+
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function holds<_T extends true>(): void {}
+
+const sbx = sandbox("s").image(image("i").from("node:24"));
+declare const schema: StandardSchemaV1<{ n?: string }, { n: number }>;
+
+export const withSchema = task({
+  id: "a",
+  sandbox: sbx,
+  payload: schema,
+  run: async (payload, ctx) => {
+    holds<Same<typeof payload, { n: number }>>();
+    holds<Same<typeof ctx, TaskContext>>();
+    return payload.n;
+  },
+});
+holds<Same<typeof withSchema, Task<{ n?: string }, number>>>();
+holds<Same<TaskPayload<typeof withSchema>, { n?: string }>>();
+holds<Same<TaskOutput<typeof withSchema>, number>>();
+
+export const withEvent = task({
+  id: "b",
+  sandbox: sbx,
+  run: async (event: { prNumber: number }, ctx) => {
+    holds<Same<typeof ctx, TaskContext>>();
+    return `${event.prNumber} ${ctx.run.id}`;
+  },
+});
+holds<Same<typeof withEvent, Task<{ prNumber: number }, string>>>();
+
+export const withContext = task({
+  id: "c",
+  sandbox: sbx,
+  run: async (ctx) => {
+    holds<Same<typeof ctx, TaskContext>>();
+    return { path: ctx.workspace.path, aborted: ctx.signal.aborted };
+  },
+});
+holds<Same<TaskPayload<typeof withContext>, undefined>>();
+
+export const withNothing = task({ id: "d", sandbox: sbx, run: () => 1 });
+holds<Same<TaskOutput<typeof withNothing>, number>>();
+
+export async function calls(): Promise<void> {
+  await withEvent.trigger({ prNumber: 1 });
+  await withSchema.trigger({ n: "1" }, { tags: ["a"], ttl: { minutes: 1 } });
+  const client = new HelmrClient({ url: "https://example.com" });
+  const handle = await client.tasks.trigger(withEvent, { prNumber: 1 });
+  const snapshot = await client.runs.wait(handle, { timeoutMs: 1000 });
+  holds<Same<typeof snapshot.createdAt, Date>>();
+  for await (const event of client.runs.events.subscribe(handle)) {
+    holds<Same<typeof event, RunEvent>>();
+    if (event.type === "task_result") holds<Same<typeof event.exit_code, number>>();
+  }
+
+  // @ts-expect-error the payload's type is the task's
+  await withEvent.trigger({ prNumber: "1" });
+  // @ts-expect-error the client knows it, too
+  await client.tasks.trigger(withEvent, { pr: 1 });
+  // @ts-expect-error a duration is no date
+  await withEvent.trigger({ prNumber: 1 }, { ttl: new Date() });
+}
+
+// @ts-expect-error every task has a sandbox
+task({ id: "e", run: async () => 1 });
+// @ts-expect-error a schedule is not a key of a task
+task({ id: "e", sandbox: sbx, schedule: "* * * * *", run: async () => 1 });
+// @ts-expect-error without retries there is nothing else to say
+task({ id: "e", sandbox: sbx, retry: { enabled: false, maxAttempts: 2 }, run: async () => 1 });
+const other = async (payload: { other: string }): Promise<unknown> => payload;
+// @ts-expect-error the schema's output is what run is given
+task({ id: "e", sandbox: sbx, payload: schema, run: other });
+// @ts-expect-error the context cannot be written to
+task({ id: "e", sandbox: sbx, run: async (ctx) => (ctx.run.id = "x") });
+// @ts-expect-error a command is a list
+image("i").from("a").run("ls");
+// @ts-expect-error a path is no source
+image("i").from("a").copy("/a", "b");
+// @ts-expect-error ports are numbers
+sandbox("s").network({ ports: ["80"] });
+// @ts-expect-error a queue has a name
+queue({ concurrencyLimit: 1 });
+// @ts-expect-error dirs are needed
+defineConfig({ project: "p" });
+// @ts-expect-error a directory's options are known
+source.directory("a", { include: [] });
+// @ts-expect-error one place for each secret
+export const twice: Placement = { env: "A", file: "a" };
+// @ts-expect-error a variable has no mode
+export const moded: Placement = { env: "A", mode: "0600" };
+export const placements: Placement[] = [
+  { env: "A" },
+  { file: "a", mode: "0600" },
+  { dir: "a", owner: "0:0" },
+];
