@@ -1,6 +1,6 @@
 // Bundles the adapter: few files, because opening one is slow inside a sandbox.
 import { build } from "esbuild";
-import { mkdir, writeFile } from "node:fs/promises";
+import { rmSync, writeFileSync } from "node:fs";
 
 const common = {
   bundle: true,
@@ -8,15 +8,16 @@ const common = {
   target: "node22.18",
   format: "cjs",
   legalComments: "none",
+  outdir: "dist",
 };
 
-await mkdir("dist", { recursive: true });
+rmSync("dist", { recursive: true, force: true });
+await build({ ...common, entryPoints: ["src/main.ts"], external: ["./build.js"] });
 await build({
   ...common,
-  entryPoints: ["src/main.ts"],
-  outfile: "dist/main.js",
-  external: ["./build.js"],
+  entryPoints: { build: "src/build/build.ts", register: "src/register.ts" },
 });
-await build({ ...common, entryPoints: ["src/build/build.ts"], outfile: "dist/build.js" });
+/* `--import` wants a module; the work is in the CommonJS file. */
+writeFileSync("dist/register.mjs", 'import "./register.js";\n');
 /* Without it Node would look for one in every directory above. */
-await writeFile("dist/package.json", '{"type":"commonjs"}\n');
+writeFileSync("dist/package.json", '{"type":"commonjs"}\n');

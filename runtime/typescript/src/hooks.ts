@@ -1,19 +1,20 @@
 // How the author's modules find each other and their packages. Types were stripped when the project
 // was deployed, so a .ts file is plain JavaScript here and Node is told so instead of asked.
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { createRequire, isBuiltin, registerHooks } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { sdkEntry, taskRoot, taskRootUrl } from "./places.ts";
 
 type Resolve = NonNullable<Parameters<typeof registerHooks>[0]["resolve"]>;
-type Load = NonNullable<Parameters<typeof registerHooks>[0]["load"]>;
+type Context = Parameters<Resolve>[1];
+type Next = Parameters<Resolve>[2];
 type Resolved = ReturnType<Resolve>;
 
-const formats: Record<string, "module" | "commonjs"> = {
-  ".ts": "module",
-  ".mts": "module",
-  ".cts": "commonjs",
-};
+/** Directories that may hold node_modules, first hit wins. */
+type Chain = readonly string[];
+
+/* A .cts file is left to Node: it finds no types to strip, and is rare enough to pay for the search. */
+const isPlainModule = /\.m?ts$/;
 const guesses = [".ts", ".mts", ".js", ".mjs"];
 /* TypeScript's own convention: the import names the file that a compiler would have written. */
 const compiled: Record<string, string> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
@@ -63,34 +64,31 @@ function packageOf(specifier: string): string {
 }
 
 function ofFile(path: string): Resolved {
-  const format = formats[extensionOf(path)];
-  return { url: pathToFileURL(path).href, shortCircuit: true, ...(format && { format }) };
+  const url = pathToFileURL(path).href;
+  return isPlainModule.test(path)
+    ? { url, format: "module", shortCircuit: true }
+    : { url, shortCircuit: true };
 }
 
 export const holds = (directory: string, name: string): boolean =>
   existsSync(`${directory}/node_modules/${name}`);
 
-/** Resolves bare imports of task code in `chain`, directories that may hold node_modules. */
-export function registerResolution(chain: readonly string[]): void {
-  const bare: (
-    specifier: string,
-    importer: string,
-    ...rest: Parameters<Resolve> extends [any, ...infer R] ? R : never
-  ) => Resolved = (specifier, importer, context, next) => {
-    const name = packageOf(specifier);
-    const base = chain.find((directory) => holds(directory, name));
-    if (base === undefined) {
-      if (specifier === "@helmr/sdk")
-        return { url: pathToFileURL(sdkEntry).href, format: "module", shortCircuit: true };
-      throw new DependencyMissingError(name, importer);
-    }
-    const from = `${base}/helmr-resolves-here.js`;
-    /* A require is resolved from where it stands, whatever parent the hook names. */
-    if (!context.conditions.includes("import"))
-      return ofFile(createRequire(from).resolve(specifier));
-    return next(specifier, { ...context, parentURL: pathToFileURL(from).href });
-  };
+/** A package, from the first directory of the chain that has it. */
+function fromChain(chain: Chain, specifier: string, context: Context, next: Next): Resolved {
+  const name = packageOf(specifier);
+  const base = chain.find((directory) => holds(directory, name));
+  if (base === undefined) {
+    if (specifier === "@helmr/sdk") return { ...ofFile(sdkEntry), format: "module" };
+    throw new DependencyMissingError(name, fileURLToPath(context.parentURL as string));
+  }
+  const from = `${base}/helmr-resolves-here.js`;
+  /* A require is resolved from where it stands, whatever parent the hook names. */
+  if (!context.conditions.includes("import")) return ofFile(createRequire(from).resolve(specifier));
+  return next(specifier, { ...context, parentURL: pathToFileURL(from).href });
+}
 
+/** Resolves what task code imports; everything else is left to Node. */
+export function registerResolution(chain: Chain): void {
   const resolve: Resolve = (specifier, context, next) => {
     const parent = context.parentURL;
     /* The adapter's own import of a task's module, too, must not make Node strip it again. */
@@ -101,14 +99,8 @@ export function registerResolution(chain: readonly string[]): void {
       return path === undefined ? next(specifier, context) : ofFile(path);
     }
     if (/^(?:#|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return next(specifier, context);
-    return bare(specifier, fileURLToPath(parent), context, next);
+    return fromChain(chain, specifier, context, next);
   };
 
-  /* Node would strip the types of a CommonJS .cts again, and starting its stripper costs more than a run. */
-  const load: Load = (url, context, next) => {
-    if (context.format !== "commonjs" || !url.endsWith(".cts")) return next(url, context);
-    return { format: "commonjs", source: readFileSync(fileURLToPath(url)), shortCircuit: true };
-  };
-
-  registerHooks({ resolve, load });
+  registerHooks({ resolve });
 }

@@ -1,5 +1,5 @@
 // The real adapter in a directory laid out as in a guest, with the test as its agent.
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
@@ -13,6 +13,12 @@ import type { ALoaded, ALog, AOutcome, AStart, MessageName } from "../src/messag
 
 const runtime = join(import.meta.dirname, "..");
 const sdk = join(runtime, "../../sdk/typescript");
+
+/** HELMR_TEST_NODE is another Node to run the adapter with, such as the oldest that images may have. */
+const node = process.env.HELMR_TEST_NODE ?? process.execPath;
+export const nodeVersion = execFileSync(node, ["-p", "process.versions.node"], {
+  encoding: "utf8",
+}).trim();
 
 export interface Ended {
   readonly code: number | null;
@@ -91,7 +97,7 @@ export class Program {
   readonly #waiting: { name: MessageName; resolve: (frame: Frame) => void }[] = [];
 
   constructor(guest: Guest) {
-    this.child = spawn(process.execPath, [join(guest.root, "adapter/main.js")], {
+    this.child = spawn(node, [join(guest.root, "adapter/main.js")], {
       cwd: guest.workspace,
       env: { PATH: process.env.PATH, HELMR_CONTROL_FD: "3" },
       stdio: ["ignore", "pipe", "pipe", "pipe"],

@@ -1,5 +1,6 @@
 // Evaluates a project: strips its types, imports its config and every task file, and makes the manifest.
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { registerResolution } from "../hooks.ts";
@@ -34,17 +35,26 @@ function refuseFaulty(faults: ReadonlyMap<string, SyntaxFault>): void {
 
 const checkedFiles = 100;
 
-/** Where a JavaScript file is broken is told only to the one who runs Node with --check on it. */
-function javascriptFault(first: string): SyntaxFault | undefined {
-  const scripts = [...tree(taskRoot())]
+/** What Node says of a file's syntax. By its name a .ts file would be anything but a plain module. */
+function complaint(path: string): string {
+  const isModule = /\.m?ts$/.test(path);
+  const { stderr } = isModule
+    ? spawnSync(process.execPath, ["--check", "--input-type=module", "-"], {
+        input: readFileSync(path),
+      })
+    : spawnSync(process.execPath, ["--check", path]);
+  return stderr.toString();
+}
+
+/** Where a module is broken is told only to the one who runs Node with --check on it. */
+function brokenFile(first: string): SyntaxFault | undefined {
+  const modules = [...tree(taskRoot())]
     .map(({ path }) => path)
-    .filter((path) => /\.[cm]?js$/.test(path));
-  for (const file of new Set([first, ...scripts].slice(0, checkedFiles))) {
-    const { status, stderr } = spawnSync(process.execPath, ["--check", `${taskRoot()}/${file}`], {
-      encoding: "utf8",
-    });
+    .filter((path) => /(?<!\.d)\.[cm]?[jt]s$/.test(path));
+  for (const file of new Set([first, ...modules].slice(0, checkedFiles))) {
+    const stderr = complaint(`${taskRoot()}/${file}`);
     const said = /^SyntaxError: (.*)$/m.exec(stderr)?.[1];
-    if (status !== 0 && said !== undefined) return syntaxFault(file, said, stderr, false);
+    if (said !== undefined) return syntaxFault(file, said, stderr, false);
   }
   return undefined;
 }
@@ -55,7 +65,7 @@ async function importTasks(file: string): Promise<FoundTask[]> {
     module = (await import(pathToFileURL(`${taskRoot()}/${file}`).href)) as typeof module;
   } catch (error) {
     const isPlaced = /:\d+$/.test(((error as Error)?.stack ?? "").split("\n", 1)[0] as string);
-    const placed = error instanceof SyntaxError && !isPlaced ? javascriptFault(file) : undefined;
+    const placed = error instanceof SyntaxError && !isPlaced ? brokenFile(file) : undefined;
     throw faultOf("task_invalid", file, placed ?? error);
   }
   const found: FoundTask[] = [];
