@@ -19,7 +19,8 @@ channel.send("A_HELLO", {
 const frame = channel.receive();
 if (frame.name !== "A_START") throw new Error(`${frame.name} came before A_START`);
 const start = decodeBody<AStart>(frame.name, frame.body);
-const payload = start.payloadLen === undefined ? undefined : channel.receiveData(STREAM_PAYLOAD);
+/* An absent number is 0 on the other side, and no JSON has length 0. */
+const payload = start.payloadLen ? channel.receiveData(STREAM_PAYLOAD) : undefined;
 
 if (start.mode === "run") {
   run(channel, start, payload);
@@ -30,6 +31,6 @@ if (start.mode === "run") {
     channel,
     start.mode,
     start.workspacePath,
-    JSON.parse(payload?.toString() ?? start.options ?? "{}"),
+    JSON.parse(payload?.toString() || start.options || "{}"),
   );
 }

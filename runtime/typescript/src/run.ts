@@ -195,7 +195,7 @@ class Attempt {
 }
 
 export function run(channel: Channel, start: AStart, payload: Buffer | undefined): void {
-  const { workdir } = JSON.parse(start.options ?? "{}") as { workdir?: string };
+  const { workdir } = JSON.parse(start.options || "{}") as { workdir?: string };
   blockOnOutput();
   registerResolution(resolutionChain(start.workspacePath, workdir));
   void new Attempt(channel, start).go(payload);

@@ -30,25 +30,27 @@ export interface SandboxDefinition {
   readonly network: NetworkDefinition;
 }
 
-const largest = 0x7fff_ffff;
+/* What the server can record; whether a worker has it is another question. */
+const mostCpu = 4096;
+const mostMiB = 64 * 1024 * 1024;
 const unitKiB: Record<string, number> = { ki: 1, mi: 1024, gi: 1024 * 1024 };
 
 export const sandboxDefinition = (value: unknown): SandboxDefinition | undefined =>
   definitionOf<SandboxDefinition>(value, "SandboxBuilder");
 
 function mebibytes(field: string, value: unknown, least: number): number {
-  if (typeof value === "number") return integer(field, value, least, largest);
+  if (typeof value === "number") return integer(field, value, least, mostMiB);
   const match = typeof value === "string" ? /^(\d{1,15})(?:([KMG]i)B?)?$/i.exec(value) : null;
   if (!match) refuse(field, 'must be a size such as "512Mi" or "4GiB", or a number of MiB');
   const kib = Number(match[1]) * (unitKiB[(match[2] ?? "mi").toLowerCase()] as number);
   if (kib % 1024 !== 0) refuse(field, `must be whole MiB: ${JSON.stringify(value)}`);
-  return integer(`${field} in MiB`, kib / 1024, least, largest);
+  return integer(`${field} in MiB`, kib / 1024, least, mostMiB);
 }
 
 function resources(value: unknown): Partial<SandboxDefinition> {
   const { cpu, memory, disk } = record("resources", value, ["cpu", "memory", "disk"]);
   return {
-    ...(cpu !== undefined && { cpu: integer("resources.cpu", cpu, 1, largest) }),
+    ...(cpu !== undefined && { cpu: integer("resources.cpu", cpu, 1, mostCpu) }),
     ...(memory !== undefined && { memoryMiB: mebibytes("resources.memory", memory, 128) }),
     ...(disk !== undefined && { diskMiB: mebibytes("resources.disk", disk, 1) }),
   };
