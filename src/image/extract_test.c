@@ -115,7 +115,7 @@ static const struct hostile {
     {"a negative size",
      "",                                               {{'0', "a", NULL, "x", "\377\377\377\377\377\377\377\377\377\377\377\377"}}                  },
     {"an archive cut short",     "",                   {{'0', "a", NULL, "x", "00000010000"}}                                                       },
-    {"a root that is a file",    "root",               {{'0', "./", NULL, "x", NULL}, {'0', ".", NULL, "x", NULL}}                                  },
+    {"a root that is a file",    "root",               {{'0', ".", NULL, "x", NULL}}                                                                },
 };
 
 struct place {
@@ -161,7 +161,7 @@ TEST(hostile_archives_are_refused_and_write_nothing_outside)
             bool is_marker = strstr(hostile[i].what, "whiteout") != NULL;
             if (kind == EXTRACT_PROJECT && is_marker)
                 continue;
-            AUTO(place_finish) struct place place;
+            AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
             struct error err = {0};
             CHECK(place_init(&place));
             CHECK(write_archive(place.archive, hostile[i].entries, &err));
@@ -190,7 +190,7 @@ TEST(a_project_takes_only_plain_entries)
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(place_finish) struct place place;
+        AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
         struct error err;
         CHECK(place_init(&place) && write_archive(place.archive, rows[i], &err));
         CHECK(!extract(&place, EXTRACT_PROJECT, (struct tar_budget){1 << 20, 100}, &err));
@@ -206,7 +206,7 @@ TEST(odd_but_honest_archives_are_taken)
         {'2', "d/l",      "../d/f", NULL, NULL},
         {'5', "d/",       NULL,     NULL, NULL},
     };
-    AUTO(place_finish) struct place place;
+    AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
     struct error err;
 
     CHECK(place_init(&place) && write_archive(place.archive, rows, &err));
@@ -221,7 +221,7 @@ TEST(entries_are_counted)
         {'0', "b", NULL, "x", NULL},
         {'0', "c", NULL, "x", NULL}
     };
-    AUTO(place_finish) struct place place;
+    AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
     struct error err;
 
     CHECK(place_init(&place) && write_archive(place.archive, rows, &err));
@@ -233,7 +233,7 @@ TEST(entries_are_counted)
 TEST(a_bomb_is_refused_before_it_fills_the_disk)
 {
     enum { PIECE = 1 << 20, PIECES = 96 };
-    AUTO(place_finish) struct place place;
+    AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
     AUTO_FREE char *zeros = calloc(1, PIECE), *packed = alloc(ZSTD_compressBound(PIECE));
     struct raw row = {'0', "zeros", NULL, NULL, "00600000000"};
     char header[BLOCK];

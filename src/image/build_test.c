@@ -1,0 +1,404 @@
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "image/config.h"
+#include "image/testing.h"
+
+/* Steps run in a plain chroot over a real overlay, in a mount namespace of their own. */
+struct bench {
+    struct testing testing;
+    struct image_store *store;
+    struct arena arena;
+    int n_run, n_cached, n_done;
+    char log[4096];
+};
+
+/* A root of a few programs of this machine and the libraries they need. */
+static const char base_root[] =
+    "mkdir -p base/bin base/etc base/tmp base/usr/data base/dev && chmod 1777 base/tmp && "
+    "ln -s usr/data base/data && ln -s ../../.. base/usr/up && "
+    "for p in sh cat mkdir rm ls mv ln env pwd id chmod; do q=$(command -v $p || true); "
+    "  case $q in /*) cp -L $q base/bin/$p;; *) cp -L /bin/$p base/bin/$p;; esac; "
+    "  for l in $(ldd base/bin/$p | grep -o '/[^ ]*'); do "
+    "    mkdir -p base$(dirname $l) && cp -Ln $l base$l || true; done; done";
+
+static bool bench_init(struct bench *bench)
+{
+    static const struct str env[] = {
+        {"PATH=/bin", 9}
+    };
+    struct image_config config = {STR("/"), STR(""), env, 1};
+    char digest[DIGEST_TEXT];
+
+    *bench = (struct bench){0};
+    testing_init(&bench->testing);
+    return testing_sh(&bench->testing, base_root) &&
+           testing_sh(&bench->testing, "mkdir project caches") &&
+           image_store_open(testing_path(&bench->testing, "work"), &bench->store,
+                            &bench->testing.err) &&
+           image_import_directory(bench->store, "base:1", testing_path(&bench->testing, "base"),
+                                  &config, digest, &bench->testing.err);
+}
+
+static void bench_finish(struct bench *bench)
+{
+    image_store_close(bench->store);
+    arena_finish(&bench->arena);
+    testing_finish(&bench->testing);
+}
+
+struct chroot_job {
+    const struct image_step_run *step;
+    char options[8192], root[512];
+    int (*made)[2];
+};
+
+static bool enter_root(void *arg, struct error *err)
+{
+    struct chroot_job *job = arg;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("overlay", job->root, "overlay", 0, job->options) != 0)
+        return error_errno(err, "mount the root");
+    for (size_t i = 0; i < job->step->n_mounts; i++) {
+        char target[1024];
+        size_t base = strlen(job->root);
+        (void)snprintf(target, sizeof target, "%s%s", job->root, job->step->mounts[i].target);
+        for (char *at = target + base + 1; (at = strchr(at, '/')); *at++ = '/') {
+            *at = '\0';
+            (void)mkdir(target, 0755);
+        }
+        (void)mkdir(target, 0755);
+        if (mount(job->step->mounts[i].source, target, NULL, MS_BIND, NULL) != 0)
+            return error_errno(err, "mount a cache");
+    }
+    return (chroot(job->root) == 0 && chdir(job->step->workdir) == 0) ||
+           error_errno(err, "enter the root");
+}
+
+static bool run_in_chroot(void *arg, const struct image_step_run *step, struct error *err)
+{
+    struct bench *bench = arg;
+    struct chroot_job job = {.step = step};
+    AUTO(buf_finish) struct buf out = {.max = 1 << 16}, errors = {.max = 1 << 16};
+    int status = 0;
+
+    bench->n_run++;
+    (void)snprintf(job.root, sizeof job.root, "%s", testing_path(&bench->testing, "root"));
+    if (!testing_sh(&bench->testing, "rm -rf root-work && mkdir -p root root-work"))
+        return error_set(err, ERR_INTERNAL, "no folders");
+    int len =
+        snprintf(job.options, sizeof job.options, "upperdir=%s,workdir=%s,lowerdir=", step->upper,
+                 testing_path(&bench->testing, "root-work"));
+    for (size_t i = step->n_layers; i-- > 0;)
+        len += snprintf(job.options + len, sizeof job.options - (size_t)len, "%s%s",
+                        step->layers[i], i ? ":" : "");
+    const struct process_spec spec = {.argv = step->argv,
+                                      .env = step->env,
+                                      .prepare = enter_root,
+                                      .prepare_arg = &job};
+    if (!process_run(&spec, (struct str){0}, 60000, &out, &errors, &status, err))
+        return false;
+    (void)snprintf(bench->log, sizeof bench->log, "%.*s%.*s", (int)out.len,
+                   out.len ? out.bytes : "", (int)errors.len, errors.len ? errors.bytes : "");
+    return status == 0 ||
+           error_set(err, ERR_UNPROCESSABLE, "exited with code %d", WEXITSTATUS(status));
+}
+
+static void note_step(void *arg, const char *image_id, size_t index, size_t total, const char *text,
+                      bool cached, bool done, int64_t ms)
+{
+    struct bench *bench = arg;
+
+    (void)image_id, (void)text, (void)ms;
+    if (index < 1 || index > total)
+        abort();
+    bench->n_done += done;
+    bench->n_cached += done && cached;
+}
+
+static bool build(struct bench *bench, const char *steps, const char *others, bool no_cache,
+                  struct image *image)
+{
+    const struct image_build_hooks hooks = {run_in_chroot, note_step, NULL, bench};
+    const char *plan =
+        arena_printf(&bench->arena,
+                     "{\"id\":\"main\",\"steps\":[{\"kind\":\"from\",\"ref\":\"base:1\"},%s]}",
+                     steps);
+    const struct image_build job = {
+        .plan = str_of(plan),
+        .all_plans = others ? str_of(arena_printf(&bench->arena, "[%s]", others)) : STR(""),
+        .source_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "project"))),
+        .cache_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "caches"))),
+        .no_cache = no_cache,
+    };
+
+    bench->n_run = bench->n_cached = bench->n_done = 0;
+    return image_build(bench->store, &job, &hooks, &bench->arena, image, &bench->testing.err);
+}
+
+#define MUST_BUILD(bench, steps, others, image)                              \
+    do {                                                                     \
+        bool built_ = build(bench, steps, others, false, image);             \
+        if (!built_)                                                         \
+            printf("# %s\n# %s\n", (bench)->testing.err.text, (bench)->log); \
+        CHECK(built_);                                                       \
+    } while (0)
+
+/* The merged image as a plain folder, to look at with the shell. */
+static bool export_image(struct bench *bench, const struct image *image)
+{
+    const char *const *folders;
+    char script[16384] = "rm -rf out && mkdir out";
+    size_t len = strlen(script);
+
+    if (!image_unpack(bench->store, image, &bench->arena, &folders, &bench->testing.err))
+        return false;
+    /* Only for layers without whiteouts. */
+    for (size_t i = 0; i < image->n_layers; i++)
+        len +=
+            (size_t)snprintf(script + len, sizeof script - len, " && cp -a %s/. out", folders[i]);
+    return testing_sh(&bench->testing, script);
+}
+
+#define NEEDS_ROOT()                                     \
+    do {                                                 \
+        if (geteuid() != 0)                              \
+            SKIP("overlay mounts and chroot need root"); \
+    } while (0)
+
+#define RUN(script) "{\"kind\":\"run\",\"argv\":[\"sh\",\"-ceu\",\"" script "\"]}"
+
+TEST(every_kind_of_step_has_its_effect)
+{
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    CHECK(testing_sh(&b.testing, "cd project && printf pkg > package.json && mkdir -p src/deep && "
+                                 "printf x > src/run && chmod 0700 src/run && "
+                                 "printf y > src/deep/y && printf n > src/notes.md"));
+    MUST_BUILD(
+        &b,
+        "{\"kind\":\"workdir\",\"path\":\"/app\"},"
+        "{\"kind\":\"env\",\"key\":\"GREETING\",\"value\":\"hello world\"},"
+        "{\"kind\":\"env\",\"key\":\"PATH\",\"value\":\"/bin:/usr/bin\"},"
+        "{\"kind\":\"copy\",\"dest\":\"package.json\",\"source\":{\"file\":\"package.json\"}},"
+        "{\"kind\":\"copy\",\"dest\":\"/app/code\",\"source\":{\"directory\":\"src\","
+        "\"ignore\":[\"*.md\"]}},"
+        "{\"kind\":\"workdir\",\"path\":\"code\"}," RUN(
+            "pwd > /report; echo $GREETING >> /report; echo $PATH >> /report; ls >> /report; "
+            "rm deep/y; ln -s run again; chmod 4711 run") ",{\"kind\":\"user\",\"name\":"
+                                                          "\"node\"}",
+        NULL, &image);
+    CHECK(b.n_run == 1 && b.n_done == 9);
+    CHECK(export_image(&b, &image));
+    CHECK(testing_reads(testing_path(&b.testing, "out/report"),
+                        "/app/code\nhello world\n/bin:/usr/bin\ndeep\nrun\n"));
+    CHECK(testing_reads(testing_path(&b.testing, "out/app/package.json"), "pkg"));
+    CHECK(testing_sh(&b.testing, "test $(stat -c %a:%u out/app/code/run) = 4711:0 && "
+                                 "test -c out/app/code/deep/y && test -L out/app/code/again"));
+    CHECK(str_equal(image.config.workdir, STR("/app/code")));
+    CHECK(str_equal(image.config.user, STR("node")));
+    CHECK(image.config.n_env == 2 && str_equal(image.config.env[0], STR("PATH=/bin:/usr/bin")));
+    CHECK(image.n_layers == 5); /* the base, /app, two copies, the run */
+}
+
+TEST(a_step_that_was_done_is_not_done_again)
+{
+    static const char steps[] = RUN("echo 1 > /one") "," RUN(
+        "cat /one > /two") ","
+                           "{\"kind\":\"copy\",\"dest\":\"/f\",\"source\":{\"file\":\"f\"}}," RUN(
+                               "cat /f > /three");
+    AUTO(bench_finish) struct bench b = {0};
+    struct image first, second, third;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b) && testing_file(testing_path(&b.testing, "project/f"), "A"));
+    MUST_BUILD(&b, steps, NULL, &first);
+    CHECK(b.n_run == 3);
+    MUST_BUILD(&b, steps, NULL, &second);
+    CHECK(b.n_run == 0 && b.n_cached == 4);
+    CHECK_STR(second.digest, first.digest);
+
+    CHECK(testing_file(testing_path(&b.testing, "project/f"), "B"));
+    MUST_BUILD(&b, steps, NULL, &third);
+    CHECK(b.n_run == 1 && strcmp(third.digest, first.digest) != 0);
+    CHECK(export_image(&b, &third) && testing_reads(testing_path(&b.testing, "out/three"), "B"));
+
+    CHECK(build(&b, steps, NULL, true, &second) && b.n_run == 3);
+
+    /* A cache that lost its layer is not believed. */
+    CHECK(testing_sh(&b.testing, "rm work/oci/blobs/sha256/*"));
+    CHECK(!build(&b, steps, NULL, false, &second) && b.testing.err.code == ERR_NOT_FOUND);
+}
+
+TEST(a_failing_step_is_named)
+{
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    CHECK(!build(&b, RUN("exit 0") "," RUN("echo no; exit 3"), NULL, false, &image));
+    CHECK(b.testing.err.code == ERR_UNPROCESSABLE);
+    CHECK_STR(b.testing.err.text, "step 3 of 3: RUN sh -ceu echo no; exit 3 exited with code 3");
+    CHECK(testing_sh(&b.testing, "test -z \"$(ls work/oci/tmp)\""));
+    CHECK(!build(&b, "{\"kind\":\"copy\",\"dest\":\"/f\",\"source\":{\"file\":\"f\"}}", NULL, false,
+                 &image));
+    CHECK_STR(b.testing.err.text, "step 2 of 2: COPY f /f: f is not in the project");
+}
+
+TEST(caches_stay_between_steps_and_out_of_layers)
+{
+    static const char use[] =
+        "{\"kind\":\"run\",\"argv\":[\"sh\",\"-ceu\",\"%s\"],"
+        "\"cache\":[{\"mount_path\":\"/root/.cache/deep\",\"cache\":\"npm\"}]}";
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+    char steps[1024], first[256], second[256];
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    (void)snprintf(first, sizeof first, use, "echo kept > /root/.cache/deep/f");
+    (void)snprintf(second, sizeof second, use,
+                   "cat /root/.cache/deep/f > /seen; echo m > /root/mine");
+    (void)snprintf(steps, sizeof steps, "%s,%s", first, second);
+    MUST_BUILD(&b, steps, NULL, &image);
+    CHECK(image.n_layers == 2); /* the first step left nothing */
+    CHECK(export_image(&b, &image) &&
+          testing_reads(testing_path(&b.testing, "out/seen"), "kept\n"));
+    CHECK(testing_sh(&b.testing, "test -e out/root/mine && test ! -e out/root/.cache && "
+                                 "test -e caches/npm/f"));
+}
+
+TEST(files_of_the_platform_never_enter_a_layer)
+{
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    MUST_BUILD(&b,
+               RUN("echo h > /etc/hosts; echo h > /etc/hostname; echo r > /etc/resolv.conf; "
+                   "echo x > /dev/x; mkdir -p /proc/y /sys/z /run/helmr/a /opt/helmr/b"),
+               NULL, &image);
+    CHECK(image.n_layers == 1);
+    MUST_BUILD(&b, RUN("echo h > /etc/hosts; echo k > /etc/kept; mkdir -p /opt/helmr /opt/mine"),
+               NULL, &image);
+    CHECK(export_image(&b, &image));
+    CHECK(testing_sh(&b.testing, "test -e out/etc/kept && test ! -e out/etc/hosts && "
+                                 "test -d out/opt/mine && test ! -e out/opt/helmr"));
+}
+
+TEST(a_copy_follows_the_links_of_the_image_and_never_leaves_it)
+{
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    CHECK(testing_sh(&b.testing,
+                     "cd project && mkdir -p tree/data/sub && printf 1 > tree/data/f && "
+                     "printf 2 > tree/data/sub/g && printf 3 > one"));
+    MUST_BUILD(&b,
+               "{\"kind\":\"copy\",\"dest\":\"/\",\"source\":{\"directory\":\"tree\"}},"
+               "{\"kind\":\"copy\",\"dest\":\"/data\",\"source\":{\"file\":\"one\"}},"
+               "{\"kind\":\"copy\",\"dest\":\"/new/place/\",\"source\":{\"file\":\"one\"}},"
+               "{\"kind\":\"copy\",\"dest\":\"/data/../renamed\",\"source\":{\"file\":\"one\"}}",
+               NULL, &image);
+    CHECK(export_image(&b, &image));
+    CHECK(testing_sh(&b.testing,
+                     "test -L out/data && test \"$(cat out/usr/data/f)\" = 1 && "
+                     "test \"$(cat out/usr/data/sub/g)\" = 2 && test -e out/usr/data/one && "
+                     "test -e out/new/place/one && test -e out/usr/renamed"));
+
+    static const char *const escapes[] = {"/usr/up/x", "../x", "/data/../../../x"};
+    for (size_t i = 0; i < COUNT_OF(escapes); i++) {
+        char step[256];
+        (void)snprintf(step, sizeof step,
+                       "{\"kind\":\"copy\",\"dest\":\"%s\",\"source\":{\"file\":\"one\"}}",
+                       escapes[i]);
+        CHECK(!build(&b, step, NULL, false, &image));
+        CHECK(b.testing.err.code == ERR_UNPROCESSABLE &&
+              strstr(b.testing.err.text, "leaves the image's root"));
+    }
+    CHECK(!build(&b, "{\"kind\":\"copy\",\"dest\":\"/bin/sh\",\"source\":{\"directory\":\"tree\"}}",
+                 NULL, false, &image));
+    CHECK(strstr(b.testing.err.text, "not a directory"));
+}
+
+#define OTHER(id, steps) \
+    "{\"id\":\"" id "\",\"steps\":[{\"kind\":\"from\",\"ref\":\"base:1\"}," steps "]}"
+
+TEST(an_image_can_be_copied_from)
+{
+    static const char tools[] = OTHER(
+        "tools",
+        RUN("mkdir -p /t/d /t/gone; echo a > /t/a; ln -s a /t/l; rm -r /t/gone; chmod 700 /t/d; "
+            "echo p > /t/d/p; chmod 4755 /t/d/p; rm /bin/ls"));
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    MUST_BUILD(&b,
+               "{\"kind\":\"copyFrom\",\"dest\":\"/x\",\"image\":\"tools\",\"path\":\"/t\"},"
+               "{\"kind\":\"copyFrom\",\"dest\":\"/y/b\",\"image\":\"tools\",\"path\":\"/t/l\"},"
+               "{\"kind\":\"copy\",\"dest\":\"/all\",\"image\":\"tools\"}",
+               tools, &image);
+    CHECK(b.n_run == 1);
+    CHECK(export_image(&b, &image));
+    CHECK(testing_sh(&b.testing,
+                     "test \"$(ls out/x | tr '\\n' ' ')\" = 'a d l ' && test -L out/x/l && "
+                     "test $(stat -c %a out/x/d) = 700 && test $(stat -c %a out/x/d/p) = 4755 && "
+                     "test \"$(cat out/y/b)\" = a && test -e out/all/bin/sh && "
+                     "test ! -e out/all/bin/ls && test -L out/all/data"));
+    CHECK(!build(&b, "{\"kind\":\"copyFrom\",\"dest\":\"/x\",\"image\":\"tools\",\"path\":\"/no\"}",
+                 tools, false, &image));
+    CHECK(strstr(b.testing.err.text, "/no is not in the image"));
+    CHECK(!build(&b, "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"nobody\"}", tools, false,
+                 &image));
+    CHECK(strstr(b.testing.err.text, "no image \"nobody\""));
+}
+
+TEST(images_that_need_each_other_are_refused)
+{
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    CHECK(!build(&b, "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"two\"}",
+                 OTHER("two", "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"main\"}"), false,
+                 &image));
+    CHECK(b.testing.err.code == ERR_INVALID && strstr(b.testing.err.text, "needs itself"));
+}
+
+TEST(what_is_not_supported_says_what_to_do)
+{
+    static const struct image_build_hooks hooks = {0};
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    CHECK(!build(&b,
+                 "{\"kind\":\"run\",\"argv\":[\"sh\"],\"secrets\":[{\"mount_path\":\"/"
+                 "s\",\"secret\":\"TOKEN\"}]}",
+                 NULL, false, &image));
+    CHECK(b.testing.err.code == ERR_UNSUPPORTED && strstr(b.testing.err.text, "build secrets"));
+    const struct image_build job = {
+        .plan = STR("{\"id\":\"a\",\"steps\":[{\"kind\":\"from\",\"ref\":\"ubuntu:24.04\"}]}"),
+        .source_dir = testing_path(&b.testing, "project"),
+        .cache_dir = testing_path(&b.testing, "caches"),
+    };
+    CHECK(!image_build(b.store, &job, &hooks, &b.arena, &image, &b.testing.err));
+    CHECK(b.testing.err.code == ERR_NOT_FOUND);
+    CHECK(strstr(b.testing.err.text, "registries") &&
+          strstr(b.testing.err.text, "image bootstrap"));
+}
+
+TEST_MAIN()
