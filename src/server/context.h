@@ -27,6 +27,8 @@ struct server {
     struct loop *loop;
     struct pool *pool;
     struct http_server *http;
+    struct sweeper *sweeper;
+    char spool_dir[512]; /* uploads on their way */
     char organization_id[ID_TEXT];
     char owner_id[ID_TEXT]; /* the local owner */
     const char *public_url; /* lives as long as the server */

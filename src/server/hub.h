@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "store/store.h"
 
-enum { WAKES_MAX = 12, TOPIC_TEXT = 64 };
+enum { WAKES_MAX = 256, TOPIC_TEXT = 64 };
 
 /* Topics of one transaction. Zeroed: none. */
 struct wakes {

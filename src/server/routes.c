@@ -3,10 +3,14 @@
 #include "model/permission.h"
 #include "server/caller.h"
 #include "server/handlers.h"
+#include "server/worker_plane.h"
 
 enum { METADATA_ROOM = 2 * 1024 * 1024, SMALL_BODY = 64 * 1024 };
 
 #define SOURCE_MAX (512 * (size_t)1024 * 1024 + METADATA_ROOM)
+
+#define OBJECT_MAX  ((size_t)16 * 1024 * 1024 * 1024)
+#define WORKER_BODY ((size_t)1024 * 1024)
 
 const struct route server_routes[] = {
     /* method      path                              needs                 handler */
@@ -62,6 +66,38 @@ const struct route server_routes[] = {
     {METHOD_GET, "/api/tasks/:task", NEED_DEPLOY_OR_READ, task_one_get, .scoped = true},
     {METHOD_GET, "/api/sandboxes", NEED_SANDBOX_READ, sandbox_list_get, .scoped = true},
     {METHOD_GET, "/api/sandboxes/:sandbox", NEED_SANDBOX_READ, sandbox_one_get, .scoped = true},
+
+    {METHOD_GET, "/api/workers", PERM_SESSION, worker_list_get},
+    {METHOD_POST, "/api/workers/:worker/drain", PERM_WORKERS_MANAGE, worker_drain_post,
+     .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/workers/:worker/undrain", PERM_WORKERS_MANAGE, worker_undrain_post,
+     .body_max = SMALL_BODY},
+
+    /* register, session and bearer carry their own proof */
+    {METHOD_POST, "/api/worker/register", PERM_PUBLIC, worker_register_post,
+     .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/worker/session", PERM_PUBLIC, worker_session_post, .body_max = WORKER_BODY},
+    {METHOD_POST, "/api/worker/bearer", PERM_PUBLIC, worker_bearer_post, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/worker/activate", PERM_WORKER, worker_activate_post,
+     .body_max = WORKER_BODY},
+    {METHOD_POST, "/api/worker/heartbeat", PERM_WORKER, worker_heartbeat_post,
+     .body_max = WORKER_BODY},
+    {METHOD_POST, "/api/worker/poll", PERM_WORKER, worker_poll_post, .body_max = WORKER_BODY},
+    {METHOD_POST, "/api/worker/drained", PERM_WORKER, worker_drained_post, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/worker/leases/:lease/begin", PERM_WORKER, lease_begin_post},
+    {METHOD_POST, "/api/worker/leases/:lease/start", PERM_WORKER, lease_start_post},
+    {METHOD_POST, "/api/worker/leases/:lease/renew", PERM_WORKER, lease_renew_post},
+    {METHOD_POST, "/api/worker/leases/:lease/reject", PERM_WORKER, lease_reject_post},
+    {METHOD_POST, "/api/worker/leases/:lease/release", PERM_WORKER, lease_release_post},
+    {METHOD_POST, "/api/worker/leases/:lease/logs", PERM_WORKER, lease_logs_post},
+    {METHOD_POST, "/api/worker/leases/:lease/events", PERM_WORKER, lease_events_post},
+    {METHOD_POST, "/api/worker/leases/:lease/finalize", PERM_WORKER, lease_finalize_post},
+    {METHOD_POST, "/api/worker/leases/:lease/complete", PERM_WORKER, lease_complete_post},
+    {METHOD_POST, "/api/worker/leases/:lease/build/progress", PERM_WORKER, build_progress_post},
+    {METHOD_POST, "/api/worker/leases/:lease/build/complete", PERM_WORKER, build_complete_post},
+    {METHOD_GET, "/api/worker/objects/:object", PERM_WORKER, object_get},
+    {METHOD_PUT, "/api/worker/objects/:object", PERM_WORKER, object_put, .body_max = OBJECT_MAX,
+     .upload = true},
 };
 
 const size_t n_server_routes = COUNT_OF(server_routes);

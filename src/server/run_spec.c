@@ -7,6 +7,7 @@
 
 enum {
     PAYLOAD_MAX = 16 * 1024 * 1024,
+    BODY_MAX = 32 * 1024 * 1024,
     METADATA_MAX = 256 * 1024,
     METADATA_KEY_MAX = 512,
     DURATION_MIN = 5,
@@ -50,7 +51,7 @@ static const struct json_field option_fields[] = {
 
 static const struct json_field spec_fields[] = {
     {"task_id", JSON_TEXT, offsetof(struct run_spec, task_id), REQUIRED, .max = 128},
-    {"payload", JSON_RAW, offsetof(struct run_spec, payload), OPTIONAL, .max = PAYLOAD_MAX,
+    {"payload", JSON_RAW, offsetof(struct run_spec, payload), OPTIONAL, .max = BODY_MAX,
      .present = offsetof(struct run_spec, has_payload)},
     {"secrets", JSON_MAP, offsetof(struct run_spec, secrets), OPTIONAL, .max = SECRETS_MAX},
     {"options", JSON_OBJ, offsetof(struct run_spec, options), OPTIONAL, .fields = option_fields},
@@ -68,6 +69,8 @@ static bool read_payload(struct run_spec *spec, struct arena *arena, struct erro
         spec->payload = STR("{}");
         return true;
     }
+    if (spec->payload.len > PAYLOAD_MAX)
+        return error_set(err, ERR_TOO_LARGE, "/payload is over %d bytes", PAYLOAD_MAX);
     AUTO(buf_finish) struct buf out = {.max = PAYLOAD_MAX};
     if (!json_canonical(spec->payload, PAYLOAD_MAX, &out, err))
         return false;

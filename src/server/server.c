@@ -12,6 +12,8 @@
 #include "server/listen.h"
 #include "server/routes.h"
 #include "server/seed.h"
+#include "server/sweep.h"
+#include "server/worker_plane.h"
 
 enum {
     POOL_THREADS = 8,
@@ -72,7 +74,7 @@ static bool open_storage(struct server *server, struct error *err)
            blob_store_open(config->store_dir, &server->blobs, err);
 }
 
-static bool start_http(struct server *server, const char *spool_dir, struct error *err)
+static bool start_http(struct server *server, struct error *err)
 {
     const struct http_config http = {
         .loop = server->loop,
@@ -82,7 +84,7 @@ static bool start_http(struct server *server, const char *spool_dir, struct erro
         .app = server,
         .authorize = caller_authorize,
         .answered = answered,
-        .spool_dir = spool_dir,
+        .spool_dir = server->spool_dir,
         .json_max = JSON_MAX,
         .connections_max = CONNECTIONS_MAX,
         .head_timeout_ms = HEAD_MS,
@@ -123,14 +125,13 @@ static bool listen_everywhere(struct server *server, struct error *err)
 static bool start(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
-    char spool_dir[512];
-    snprintf(spool_dir, sizeof spool_dir, "%s/tmp", config->store_dir);
+    snprintf(server->spool_dir, sizeof server->spool_dir, "%s/tmp", config->store_dir);
     return keys_load(config->data_dir, &config->master_key, &config->bootstrap_token, &server->keys,
                      err) &&
            open_storage(server, err) && server_seed(server, err) &&
            loop_create(&server->loop, err) && pool_create(POOL_THREADS, &server->pool, err) &&
-           start_http(server, spool_dir, err) && listen_everywhere(server, err) &&
-           hub_start(&server->hub, server, err);
+           start_http(server, err) && listen_everywhere(server, err) &&
+           hub_start(&server->hub, server, err) && sweeper_start(server, &server->sweeper, err);
 }
 
 bool server_create(const struct server_config *config, struct server **made, struct error *err)
@@ -139,6 +140,7 @@ bool server_create(const struct server_config *config, struct server **made, str
     *server = (struct server){.config = config};
     server->hub.server = server;
     caller_cache_init(&server->callers);
+    server->authorize_worker = worker_authorize;
     if (!start(server, err)) {
         server_destroy(server);
         return false;
@@ -153,6 +155,7 @@ void server_destroy(struct server *server)
 {
     if (!server)
         return;
+    sweeper_stop(server->sweeper);
     hub_stop(&server->hub);
     /* Its threads may still be in a handler, which uses all the rest. */
     pool_destroy(server->pool);
