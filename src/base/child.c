@@ -36,23 +36,28 @@ static void *watch_run(void *arg)
 /* The thread holds its own copy of the event, so the caller may close at any time. */
 static bool watch_start(pid_t pid, int event)
 {
-    struct watch *watch = alloc(sizeof *watch);
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
+    int copy = fcntl(event, F_DUPFD_CLOEXEC, 3);
 
-    *watch = (struct watch){pid, fcntl(event, F_DUPFD_CLOEXEC, 3)};
+    if (copy < 0)
+        return false;
+
+    struct watch *watch = alloc(sizeof *watch);
+
+    *watch = (struct watch){pid, copy};
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
 
-    int failed = watch->event < 0 ? errno : pthread_create(&thread, &attributes, watch_run, watch);
+    int failed = pthread_create(&thread, &attributes, watch_run, watch);
 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (failed) {
-        auto_close(&watch->event);
+        close(copy);
         free(watch);
         errno = failed;
     }
@@ -67,7 +72,10 @@ int child_open(pid_t pid)
         return (int)pidfd;
 
     AUTO_FD int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    siginfo_t info;
 
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return -1;
     if (event < 0 || !watch_start(pid, event))
         return -1;
     return take_fd(&event);

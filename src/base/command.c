@@ -258,7 +258,7 @@ static bool parse_tokens(struct parser *parser)
 /* Asked for before anything is checked: help must not depend on a right command line. */
 static bool has_flag(const struct parser *parser, const char *name, const char *letter)
 {
-    for (int i = 1; i < parser->argc && strcmp(parser->argv[i], "--"); i++) {
+    for (int i = 1; i < parser->argc && strcmp(parser->argv[i], "--") != 0; i++) {
         if (!strcmp(parser->argv[i], name) || !strcmp(parser->argv[i], letter))
             return true;
         if (is_option(parser->argv[i]) && takes_next(parser, parser->argv[i]))

@@ -193,18 +193,32 @@ bool percent_decode(struct str text, bool is_query, char *out, size_t *len)
     return true;
 }
 
+/* By the first byte; 0 for one that begins no character. */
+static size_t utf8_announced(uint8_t first)
+{
+    if (first < 0x80)
+        return 1;
+    if (first < 0xc2 || first >= 0xf5)
+        return 0;
+    return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+/* Overlong forms, surrogates and what lies past U+10FFFF. */
+static bool utf8_is_forbidden(uint8_t first, uint8_t second)
+{
+    switch (first) {
+    case 0xe0: return second < 0xa0;
+    case 0xed: return second >= 0xa0;
+    case 0xf0: return second < 0x90;
+    case 0xf4: return second >= 0x90;
+    default: return false;
+    }
+}
+
 size_t utf8_len(struct str text)
 {
-    if (!text.len)
-        return 0;
-
     const uint8_t *byte = (const uint8_t *)text.ptr;
-    size_t len = byte[0] < 0x80   ? 1
-                 : byte[0] < 0xc2 ? 0
-                 : byte[0] < 0xe0 ? 2
-                 : byte[0] < 0xf0 ? 3
-                 : byte[0] < 0xf5 ? 4
-                                  : 0;
+    size_t len = text.len ? utf8_announced(byte[0]) : 0;
 
     if (len > text.len)
         return 0;
@@ -212,12 +226,7 @@ size_t utf8_len(struct str text)
         if ((byte[i] & 0xc0) != 0x80)
             return 0;
     }
-
-    /* Overlong forms, surrogates and what lies past U+10FFFF. */
-    bool is_bad = (byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xed && byte[1] >= 0xa0) ||
-                  (byte[0] == 0xf0 && byte[1] < 0x90) || (byte[0] == 0xf4 && byte[1] >= 0x90);
-
-    return is_bad ? 0 : len;
+    return len > 1 && utf8_is_forbidden(byte[0], byte[1]) ? 0 : len;
 }
 
 bool utf8_is_valid(struct str text)
@@ -247,10 +256,10 @@ static struct str json_piece(struct str text, size_t *taken, char room[8])
         }
     }
     if (c < 0x20) {
-        memcpy(room, "\\u00", 4);
-        room[4] = hex_digits[c >> 4];
-        room[5] = hex_digits[c & 15];
-        return (struct str){room, 6};
+        const char form[] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15]};
+
+        memcpy(room, form, sizeof form);
+        return (struct str){room, sizeof form};
     }
 
     size_t len = utf8_len(text);

@@ -41,7 +41,7 @@ static char unescape(char c)
 
     while (*at && *at != c)
         at += 2;
-    return at[0] ? at[1] : '\0';
+    return (char)(at[0] ? at[1] : '\0');
 }
 
 /* The text between the quotes; *rest is what follows the closing one. */
@@ -141,8 +141,8 @@ bool env_parse(struct str text, struct arena *arena, struct env_pair **pairs, si
 bool env_load(struct env *env, const char *path, struct error *err)
 {
     AUTO_FREE char *text = NULL;
-    struct env_pair *pairs;
-    size_t n;
+    struct env_pair *pairs = NULL;
+    size_t n = 0;
 
     if (!file_read(path, FILE_MAX, &text, err))
         return err->sys == ENOENT;

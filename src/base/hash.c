@@ -118,7 +118,7 @@ static void compress(struct blake2b *state, bool is_last)
     for (int round = 0; round < 12; round++) {
         const uint8_t *sigma = blake2b_sigma[round % 10];
 
-        for (int lane = 0; lane < 8; lane++)
+        for (size_t lane = 0; lane < 8; lane++)
             mix(v, lanes[lane], m[sigma[2 * lane]], m[sigma[2 * lane + 1]]);
     }
     for (int i = 0; i < 8; i++)

@@ -56,7 +56,7 @@ static void format(const uint8_t bytes[16], char text[ID_TEXT])
             *text++ = '-';
         hex_encode((struct str){from, groups[i]}, text);
         from += groups[i];
-        text += 2 * groups[i];
+        text += 2 * (size_t)groups[i];
     }
 }
 

@@ -178,27 +178,28 @@ static bool write_list(const struct tree *list, bool is_sorted, struct buf *out,
 
 static int by_bytes(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return strcmp(((const struct str *)a)->ptr, ((const struct str *)b)->ptr);
 }
 
 static bool write_object(const struct tree *object, bool is_sorted, struct buf *out,
                          struct error *err)
 {
     size_t n = 0;
-    AUTO_FREE const char **names = alloc((tree_count(object) + 1) * sizeof *names);
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str *names = arena_array(&arena, tree_count(object), sizeof *names);
     const struct tree *value;
     struct str name;
 
     for (void *at = NULL; tree_next(object, &at, &name, &value);)
-        names[n++] = name.ptr;
+        names[n++] = name;
     if (is_sorted)
         qsort(names, n, sizeof *names, by_bytes);
     if (!buf_append(out, STR("{"), err))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if ((i && !buf_append(out, STR(","), err)) || !json_quote(out, str_of(names[i]), err) ||
+        if ((i && !buf_append(out, STR(","), err)) || !json_quote(out, names[i], err) ||
             !buf_append(out, STR(":"), err) ||
-            !tree_write(tree_member(object, names[i]), is_sorted, out, err))
+            !tree_write(tree_member(object, names[i].ptr), is_sorted, out, err))
             return false;
     }
     return buf_append(out, STR("}"), err);

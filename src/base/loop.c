@@ -109,22 +109,29 @@ static void free_sources(struct loop_source **list)
     }
 }
 
+static void watch_free(struct watch *watch)
+{
+    loop_remove(watch->source);
+    auto_close(&watch->fd);
+    free(watch);
+}
+
 static void watch_end(struct watch *watch)
 {
     *watch->link = watch->next;
     if (watch->next)
         watch->next->link = watch->link;
-    loop_remove(watch->source);
-    auto_close(&watch->fd);
-    free(watch);
+    watch_free(watch);
 }
 
 void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
-    while (loop->watches)
-        watch_end(loop->watches);
+    for (struct watch *watch = loop->watches, *next; watch; watch = next) {
+        next = watch->next;
+        watch_free(watch);
+    }
     free_sources(&loop->sources);
     free_sources(&loop->removed);
     while (loop->first_post) {

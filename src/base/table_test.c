@@ -72,7 +72,10 @@ TEST(a_file_is_no_place_for_colours)
 
     table_init(&table, columns, 3);
     CHECK_STR(printed(&table, false), "");
+
     FILE *out = tmpfile();
+
+    CHECK(out);
     bool wanted = colour_is_wanted(out);
     fclose(out);
     CHECK(!wanted);

@@ -50,13 +50,13 @@ static void sift_down(struct timers *timers, struct loop_timer *timer)
     place(timers, at, timer);
 }
 
-static void take_out(struct timers *timers, struct loop_timer *timer)
+static void take_out(struct timers *timers, size_t at)
 {
     struct loop_timer *last = timers->heap[--timers->n];
 
-    if (last == timer)
+    if (at == timers->n)
         return;
-    place(timers, timer->at, last);
+    place(timers, at, last);
     sift_up(timers, last);
     sift_down(timers, last);
 }
@@ -74,10 +74,13 @@ struct loop_timer *timers_add(struct timers *timers, int64_t due_ms, loop_fire *
     struct loop_timer *timer = alloc(sizeof *timer);
 
     if (timers->n == timers->cap) {
-        timers->cap = timers->cap ? 2 * timers->cap : 16;
-        timers->heap = realloc(timers->heap, timers->cap * sizeof(struct loop_timer *));
-        if (!timers->heap)
+        size_t cap = timers->cap ? 2 * timers->cap : 16;
+        struct loop_timer **heap = realloc(timers->heap, cap * sizeof(struct loop_timer *));
+
+        if (!heap)
             abort();
+        timers->heap = heap;
+        timers->cap = cap;
     }
     *timer = (struct loop_timer){
         .owner = timers,
@@ -97,16 +100,24 @@ int64_t timers_next(const struct timers *timers)
     return timers->n ? timers->heap[0]->due_ms : -1;
 }
 
+static struct loop_timer *take_due(struct timers *timers, int64_t now_ms, uint64_t made)
+{
+    struct loop_timer *timer = timers->n ? timers->heap[0] : NULL;
+
+    if (!timer || timer->due_ms > now_ms || timer->order >= made)
+        return NULL;
+    take_out(timers, 0);
+    return timer;
+}
+
 void timers_fire(struct timers *timers, int64_t now_ms)
 {
     const uint64_t made = timers->made;
 
-    while (timers->n && timers->heap[0]->due_ms <= now_ms && timers->heap[0]->order < made) {
-        struct loop_timer *timer = timers->heap[0];
+    for (struct loop_timer *timer; (timer = take_due(timers, now_ms, made));) {
         loop_fire *fire = timer->fire;
         void *arg = timer->arg;
 
-        take_out(timers, timer);
         free(timer);
         fire(arg);
     }
@@ -116,6 +127,6 @@ void loop_cancel(struct loop_timer *timer)
 {
     if (!timer)
         return;
-    take_out(timer->owner, timer);
+    take_out(timer->owner, timer->at);
     free(timer);
 }

@@ -89,7 +89,9 @@ static enum run_status status_of_outcome(enum run_outcome outcome)
 
 enum run_status run_status_of(enum run_state state, enum run_outcome outcome, enum run_state before)
 {
-    switch (state == RUN_PENDING_CANCEL ? before : state) {
+    const enum run_state shown = state == RUN_PENDING_CANCEL ? before : state;
+
+    switch (shown) {
     case RUN_CREATED:
     case RUN_QUEUED:
     case RUN_LEASED: return RUN_STATUS_QUEUED;
