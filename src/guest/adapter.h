@@ -1,0 +1,43 @@
+/* The adapter's link: fd 3 of a task or check, frames between agent and Node process.
+ *
+ * The other end is in the hands of user code, so every frame is bounded, decoded, checked
+ * against the state and encoded anew; nothing is passed on unread. It is read only while the
+ * host's channel has room.
+ */
+#pragma once
+
+#include "guest/program.h"
+
+enum { ADAPTER_OPS_MAX = 128, ADAPTER_BLOB_MAX = 16 << 20 };
+
+enum adapter_state { ADAPTER_STARTING, ADAPTER_WAITING, ADAPTER_RELEASED, ADAPTER_OVER };
+
+struct adapter {
+    struct program *program;
+    struct channel channel;
+    int fd;
+    struct loop_source *source;
+    unsigned watched;
+    enum adapter_state state;
+    bool has_loaded, has_ended;
+    uint64_t n_ops;
+    uint16_t payload_stream;                 /* the host's, 0: none */
+    uint64_t payload_left, payload_unstored; /* still to come; queued here, not credited */
+    uint16_t output_stream;                  /* ours to the host, 0: none */
+    uint64_t output_left;
+};
+
+struct adapter *adapter_create(struct program *program, int fd);
+void adapter_destroy(struct adapter *adapter); /* accepts NULL */
+
+void adapter_release(struct adapter *adapter, const struct message_release *release);
+void adapter_cancel(struct adapter *adapter, const struct message_cancel *cancel);
+void adapter_result(struct adapter *adapter, const struct message_op_result *result);
+bool adapter_payload(struct adapter *adapter, struct str bytes, bool is_end,
+                     struct error *err) MUST_USE;
+
+/* Flushes, gives credit back, decides what to watch. */
+void adapter_settle(struct adapter *adapter);
+
+/* Whether nothing it said is still on its way to the host. */
+bool adapter_is_relayed(const struct adapter *adapter);

@@ -1,0 +1,41 @@
+/* The agent: one loop, one channel to the host, the sandbox and its programs.
+ *
+ * Callbacks only change state; after every turn of the loop agent_settle moves what can move
+ * (output within credit, payloads, proofs of emptiness) and flushes the channel. An error of the
+ * channel ends the agent, and as PID 1 it takes the sandbox with it.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "guest/sandbox.h"
+#include "protocol/channel.h"
+
+struct program;
+
+struct agent {
+    struct loop *loop;
+    struct channel channel; /* its two descriptors differ: epoll takes each number once */
+    struct loop_source *source_in, *source_out; /* out: only while the channel is full */
+    struct sandbox sandbox;
+    struct program *programs;
+    struct loop_timer *dead_man;
+    uint16_t next_stream; /* even numbers are ours */
+    int self_fd;          /* this binary, for program inits */
+    bool masks_proc;      /* the kernel is shared: hide parts of each /proc */
+    bool is_welcome, is_frozen, is_stopping, is_done;
+    uint64_t shutdown_id;
+    int exit_code;
+};
+
+/* Runs until the host says so or goes away; returns the exit code. */
+int agent_run(struct agent *agent);
+
+/* Queues a message; a channel that cannot take it is the end of the agent. */
+void agent_send(struct agent *agent, enum message_type type, const void *message);
+
+/* Answers a request with ERROR. */
+void agent_refuse(struct agent *agent, uint64_t id, const char *stage, const char *code,
+                  const struct error *err);
+
+/* Ends the agent because of the channel or the loop. */
+void agent_die(struct agent *agent, const struct error *err);

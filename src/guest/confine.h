@@ -1,0 +1,13 @@
+/* What a program's main process gives up before it becomes the program. Async-signal-safe. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "guest/user.h"
+
+/* No core files, 65 536 descriptors or as many as the hard limit lets, umask 022. */
+bool confine_limits(void);
+
+/* Groups, capabilities, then the user. uid 0 keeps the usual container capabilities; others keep
+ * none, but set-uid files still work. */
+bool confine_user(const struct user *user);

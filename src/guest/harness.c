@@ -1,0 +1,355 @@
+#include "guest/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/own.h"
+#include "base/time.h"
+
+enum { OUT_MAX = 64 << 20 };
+
+const char *harness_obstacle(enum harness_engine engine)
+{
+    if (!GUEST_IS_STATIC)
+        return "the agent of this build is not static";
+    if (geteuid() != 0)
+        return "only root makes namespaces here";
+    if (engine == ON_GVISOR && access("/usr/bin/runsc", X_OK) != 0)
+        return "runsc is not installed";
+    if (engine == ON_RUNC && access("/usr/sbin/runc", X_OK) != 0)
+        return "runc is not installed";
+    return NULL;
+}
+
+static bool make_folder(struct harness *harness, const char *name, struct error *err)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", harness->folder, name);
+    return mkdir(path, 0755) == 0 || error_errno(err, "mkdir %s", path);
+}
+
+static bool copy_file(const char *from, const char *to, struct error *err)
+{
+    AUTO_FD int in = open(from, O_RDONLY | O_CLOEXEC);
+    AUTO_FD int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+    char bytes[65536];
+    ssize_t got;
+
+    if (in < 0 || out < 0)
+        return error_errno(err, "copying %s to %s", from, to);
+    while ((got = read(in, bytes, sizeof bytes)) > 0) {
+        if (write(out, bytes, (size_t)got) != got)
+            return error_errno(err, "writing %s", to);
+    }
+    return true;
+}
+
+static bool copy_built(struct harness *harness, const char *built, const char *name,
+                       struct error *err)
+{
+    const char *build = getenv("HELMR_BUILD_ROOT");
+    char from[512], to[512];
+
+    snprintf(from, sizeof from, "%s/src/guest/%s", build ? build : ".", built);
+    snprintf(to, sizeof to, "%s/%s", harness->folder, name);
+    return copy_file(from, to, err);
+}
+
+bool harness_write(struct harness *harness, const char *path, const char *text, struct error *err)
+{
+    char full[512];
+
+    snprintf(full, sizeof full, "%s/%s", harness->folder, path);
+    FILE *file = fopen(full, "we");
+    if (!file)
+        return error_errno(err, "open %s", full);
+    bool is_written = fputs(text, file) >= 0;
+    return (fclose(file) == 0 && is_written) || error_errno(err, "write %s", full);
+}
+
+bool harness_prepare(struct harness *harness, enum harness_engine engine, enum setup_layout layout,
+                     struct error *err)
+{
+    static const char *const folders[] = {"platform",
+                                          "platform/proc",
+                                          "platform/dev",
+                                          "platform/sys",
+                                          "platform/run",
+                                          "platform/tmp",
+                                          "platform/image",
+                                          "platform/bundle",
+                                          "platform/scratch",
+                                          "platform/newroot",
+                                          "platform/opt",
+                                          "platform/opt/helmr",
+                                          "platform/opt/helmr/adapter",
+                                          "platform/opt/helmr/sdk",
+                                          "image",
+                                          "image/bin",
+                                          "image/usr",
+                                          "image/usr/bin",
+                                          "image/etc",
+                                          "image/tmp",
+                                          "image/workspace",
+                                          "bundle",
+                                          "bundle/task",
+                                          "bundle/deps",
+                                          "oci",
+                                          "state"};
+
+    *harness = (struct harness){
+        .engine = engine,
+        .layout = layout,
+        .fd = -1,
+        .out = {.max = OUT_MAX},
+        .err = {.max = OUT_MAX},
+        .other_out = {.max = OUT_MAX},
+        .output = {.max = OUT_MAX},
+        .log = {.max = OUT_MAX},
+        .process = {.pidfd = -1},
+        .folder = "/tmp/helmr-guest-test-XXXXXX",
+    };
+    if (!mkdtemp(harness->folder))
+        return error_errno(err, "mkdtemp");
+    for (size_t i = 0; i < COUNT_OF(folders); i++) {
+        if (!make_folder(harness, folders[i], err))
+            return false;
+    }
+    char link[512];
+    snprintf(link, sizeof link, "%s/image/link", harness->folder);
+    return chmod(harness->folder, 0755) == 0 && symlink("/etc", link) == 0 &&
+           copy_built(harness, "helmr-guest", "platform/helmr-guest", err) &&
+           copy_built(harness, "guest_probe", "image/bin/probe", err) &&
+           copy_built(harness, "guest_probe", "image/usr/bin/node", err) &&
+           harness_write(harness, "image/etc/passwd",
+                         "root:x:0:0::/root:/bin/sh\nann:x:1000:1001::/home/ann:/bin/ann-sh\n",
+                         err) &&
+           harness_write(harness, "image/etc/group", "root:x:0:\nann:x:1001:\nwheel:x:70:bob,ann\n",
+                         err) &&
+           harness_write(harness, "image/workspace/from-image", "below\n", err) &&
+           harness_write(harness, "bundle/task/task.js", "the task\n", err);
+}
+
+/* As an OCI runtime would: the platform root, and in it the kernel's file systems. */
+static bool enter_linux(void *arg, struct error *err)
+{
+    struct harness *harness = arg;
+    char root[512], image[512], newroot[512];
+
+    snprintf(root, sizeof root, "%s/platform", harness->folder);
+    snprintf(image, sizeof image, "%s/image", harness->folder);
+    bool is_direct = harness->layout == SETUP_LAYOUT_DIRECT;
+    snprintf(newroot, sizeof newroot, "%s/platform/%s", harness->folder,
+             is_direct ? "newroot" : "image");
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount(root, root, NULL, MS_BIND, NULL) != 0 ||
+        mount(image, newroot, NULL, MS_BIND, NULL) != 0)
+        return error_errno(err, "mounting the roots");
+    snprintf(image, sizeof image, "%s/bundle", harness->folder);
+    snprintf(newroot, sizeof newroot, "%s/platform/bundle", harness->folder);
+    if (mount(image, newroot, NULL, MS_BIND, NULL) != 0 || chdir(root) != 0 ||
+        mount("proc", "proc", "proc", 0, NULL) != 0 ||
+        mount("/dev", "dev", NULL, MS_BIND | MS_REC, NULL) != 0 ||
+        mount("tmpfs", "run", "tmpfs", 0, NULL) != 0 ||
+        mount("tmpfs", "scratch", "tmpfs", 0, NULL) != 0)
+        return error_errno(err, "mounting the platform root");
+    if (syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0 || chdir("/") != 0)
+        return error_errno(err, "entering the platform root");
+    return true;
+}
+
+/* The middle process: its only child is PID 1 of the new namespace, and ends with it. */
+static int linux_main(struct harness *harness, int fd)
+{
+    if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) != 0)
+        return 120;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct error err;
+        const char *const argv[] = {"helmr-guest", "--channel", "fd:3", NULL};
+        char *const env[] = {NULL};
+        if (!enter_linux(harness, &err)) {
+            dprintf(2, "# %s\n", err.text);
+            _exit(121);
+        }
+        if (dup2(fd, 3) < 0)
+            _exit(122);
+        execve("/helmr-guest", (char *const *)argv, env);
+        _exit(123);
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 124;
+}
+
+static bool start_linux(struct harness *harness, int fd, struct error *err)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return error_errno(err, "fork");
+    if (pid == 0) {
+        /* A second holder of our end would keep the channel open after we closed it. */
+        close(harness->fd);
+        _exit(linux_main(harness, fd));
+    }
+    harness->process = (struct process){pid, (int)syscall(SYS_pidfd_open, pid, 0)};
+    return true;
+}
+
+static const char capabilities[] =
+    "[\"CAP_SYS_ADMIN\",\"CAP_CHOWN\",\"CAP_DAC_OVERRIDE\",\"CAP_FOWNER\",\"CAP_FSETID\","
+    "\"CAP_KILL\",\"CAP_MKNOD\",\"CAP_SETUID\",\"CAP_SETGID\",\"CAP_SETPCAP\",\"CAP_SETFCAP\","
+    "\"CAP_SYS_CHROOT\",\"CAP_NET_BIND_SERVICE\",\"CAP_NET_RAW\",\"CAP_AUDIT_WRITE\"]";
+
+static bool write_bundle(struct harness *harness, struct error *err)
+{
+    bool is_direct = harness->layout == SETUP_LAYOUT_DIRECT, is_runc = harness->engine == ON_RUNC;
+    char config[8192];
+
+    snprintf(
+        config, sizeof config,
+        "{\"ociVersion\":\"1.0.2\",\"process\":{\"terminal\":false,\"user\":{\"uid\":0,\"gid\":0},"
+        "\"args\":[\"/helmr-guest\",\"--channel\",\"%s\"%s],\"env\":[\"PATH=/\"],\"cwd\":\"/\","
+        "\"capabilities\":{\"bounding\":%s,\"effective\":%s,\"permitted\":%s}},"
+        "\"root\":{\"path\":\"%s/platform\",\"readonly\":true},\"hostname\":\"helmr-sandbox\","
+        "\"mounts\":["
+        "{\"destination\":\"/proc\",\"type\":\"proc\",\"source\":\"proc\"},"
+        "{\"destination\":\"/dev\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
+        "{\"destination\":\"/dev/pts\",\"type\":\"devpts\",\"source\":\"devpts\",\"options\":"
+        "[\"newinstance\",\"ptmxmode=0666\",\"mode=0620\"]},"
+        "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\",\"options\":[\"ro\"]},"
+        "{\"destination\":\"/run\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
+        "{\"destination\":\"/bundle\",\"type\":\"bind\",\"source\":\"%s/bundle\",\"options\":"
+        "[\"rbind\",\"ro\"]},"
+        "{\"destination\":\"/scratch\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
+        "{\"destination\":\"%s\",\"type\":\"bind\",\"source\":\"%s/image\",\"options\":"
+        "[\"rbind\",\"%s\"]}],"
+        "\"linux\":{\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},"
+        "{\"type\":\"mount\"},{\"type\":\"network\"}]}}",
+        is_runc ? "fd:3" : "stdio", is_runc ? ",\"--mask-proc\"" : "", capabilities, capabilities,
+        capabilities, harness->folder, harness->folder, is_direct ? "/newroot" : "/image",
+        harness->folder, is_direct ? "rw" : "ro");
+    return harness_write(harness, "oci/config.json", config, err);
+}
+
+static bool start_oci(struct harness *harness, int fd, struct error *err)
+{
+    char state[512], bundle[512], name[64];
+    bool is_runc = harness->engine == ON_RUNC;
+
+    snprintf(state, sizeof state, "%s/state", harness->folder);
+    snprintf(bundle, sizeof bundle, "%s/oci", harness->folder);
+    snprintf(name, sizeof name, "%s", strrchr(harness->folder, '/') + 1);
+    const char *const runsc[] = {"runsc",
+                                 "--root",
+                                 state,
+                                 "--platform=ptrace",
+                                 "--ignore-cgroups",
+                                 "--network=none",
+                                 "--file-access=exclusive",
+                                 "run",
+                                 "-bundle",
+                                 bundle,
+                                 name,
+                                 NULL};
+    const char *const runc[] = {"runc", "--root", state,  "run", "--preserve-fds",
+                                "1",    "-b",     bundle, name,  NULL};
+    struct process_spec spec = {
+        .argv = is_runc ? runc : runsc,
+        .fds = {{2, 2}, {fd, is_runc ? 3 : 0}, {fd, 1}},
+        .n_fds = is_runc ? 2 : 3,
+    };
+    return write_bundle(harness, err) && process_start(&spec, &harness->process, err);
+}
+
+bool harness_start(struct harness *harness, struct error *err)
+{
+    int fds[2];
+
+    signal(SIGPIPE, SIG_IGN);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 ||
+        fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0)
+        return error_errno(err, "socketpair");
+    harness->fd = fds[0];
+    AUTO_FD int theirs = fds[1];
+    channel_init(&harness->channel, harness->fd, harness->fd, SIDE_HOST);
+    bool is_started = harness->engine == ON_LINUX ? start_linux(harness, theirs, err)
+                                                  : start_oci(harness, theirs, err);
+    close(take_fd(&theirs));
+    if (!is_started)
+        return false;
+    if (!harness_until(harness, &harness->has_hello))
+        return error_set(err, ERR_TIMEOUT, "the agent did not say hello");
+    struct message_welcome welcome = {.protocol = MESSAGE_PROTOCOL, .instance = STR("test")};
+    return channel_send(&harness->channel, MESSAGE_WELCOME, &welcome, err);
+}
+
+void harness_finish(struct harness *harness)
+{
+    char state[512], name[64];
+    struct error err;
+
+    if (harness->fd >= 0) {
+        channel_finish(&harness->channel);
+        close(harness->fd);
+    }
+    /* The agent ends with its channel; only one that does not is killed. */
+    int status;
+    if (harness->process.pidfd >= 0 && !process_wait(&harness->process, 5000, &status, &err))
+        printf("# the agent outlived its channel\n");
+    process_finish(&harness->process);
+    if (harness->folder[0] && harness->engine != ON_LINUX) {
+        snprintf(state, sizeof state, "%s/state", harness->folder);
+        snprintf(name, sizeof name, "%s", strrchr(harness->folder, '/') + 1);
+        const char *const argv[] = {harness->engine == ON_RUNC ? "runc" : "runsc",
+                                    "--root",
+                                    state,
+                                    "delete",
+                                    "--force",
+                                    name,
+                                    NULL};
+        struct process_spec spec = {.argv = argv};
+        (void)!process_run(&spec, (struct str){0}, 20000, NULL, NULL, &status, &err);
+    }
+    if (harness->folder[0]) {
+        const char *const argv[] = {"rm", "-rf", "--one-file-system", harness->folder, NULL};
+        (void)!process_must(argv, (struct str){0}, 20000, NULL, &err);
+    }
+    buf_finish(&harness->out);
+    buf_finish(&harness->err);
+    buf_finish(&harness->other_out);
+    buf_finish(&harness->output);
+    buf_finish(&harness->log);
+}
+
+struct message_setup harness_setup(const struct harness *harness)
+{
+    static const char entropy[64];
+    static const struct str env[] = {STR("COLOUR=blue"), STR("LD_PRELOAD=/evil.so")};
+    static const struct str dns[] = {STR("198.18.0.1")};
+
+    return (struct message_setup){
+        .id = 1,
+        .entropy = {entropy, sizeof entropy},
+        .machine_id = STR("0123456789abcdef0123456789abcdef"),
+        .boot_id = STR("01234567-89ab-cdef-0123-456789abcdef"),
+        .generation = 7,
+        .layout = harness->layout,
+        .mount = STR("/workspace"),
+        .env = {env,     COUNT_OF(env) },
+        .dns = {dns,     1             },
+        .user = STR("ann"),
+        .platform = 1,
+    };
+}

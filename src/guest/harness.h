@@ -1,0 +1,66 @@
+/* For tests: a real agent in a real sandbox, and the host's end of its channel.
+ *
+ * The image holds one static program of ours, so the tests need nothing from the machine but
+ * root. Every wait has a deadline and fails the test instead of hanging it.
+ */
+#pragma once
+
+#include "base/process.h"
+#include "protocol/channel.h"
+
+enum harness_engine { ON_LINUX, ON_GVISOR, ON_RUNC };
+
+struct harness {
+    enum harness_engine engine;
+    enum setup_layout layout;
+    char folder[256]; /* platform/, image/, bundle/, oci/ */
+    struct process process;
+    struct channel channel;
+    int fd;
+    bool keeps_credit;    /* of program 1's stdout */
+    size_t kept;          /* bytes of it not yet credited */
+    struct buf out, err;  /* of program 1 */
+    struct buf other_out; /* of program 2 */
+    struct buf output;    /* of the outcome */
+    struct buf log;       /* messages of LOG */
+    uint16_t output_stream;
+    bool has_hello, has_setup, has_error, has_done, is_closed;
+    bool has_started, has_failed, has_loaded, has_outcome, has_exited, has_quiesced;
+    bool has_other_quiesced;
+    uint64_t last_pong;
+    char failure[64], stage[64], text[1100], error_name[256], node_version[64];
+    uint32_t uid, gid, exit_code, signal, outcome_kind;
+    uint64_t stdout_end, stderr_end;
+    char home[256];
+};
+
+/* NULL when this engine and layout can be tried here, else why not. */
+const char *harness_obstacle(enum harness_engine engine);
+
+/* Prepares folder and image; change files there before harness_start. */
+bool harness_prepare(struct harness *harness, enum harness_engine engine, enum setup_layout layout,
+                     struct error *err) MUST_USE;
+bool harness_write(struct harness *harness, const char *path, const char *text,
+                   struct error *err) MUST_USE;
+
+/* Starts the agent, waits for HELLO and says WELCOME. */
+bool harness_start(struct harness *harness, struct error *err) MUST_USE;
+void harness_finish(struct harness *harness);
+
+/* Fills a SETUP with what every test wants: workspace at /workspace, platform files. */
+struct message_setup harness_setup(const struct harness *harness);
+bool harness_send(struct harness *harness, enum message_type type, const void *message);
+
+/* Launches a program with output on streams 3 and 5 (program 1) or 13 and 15 (program 2). */
+bool harness_launch(struct harness *harness, uint32_t program, enum program_kind kind,
+                    const char *const *argv, const char *const *env, const char *user);
+
+/* One exchange of at most 100 ms; false when the agent has gone. */
+bool harness_step(struct harness *harness);
+
+/* Talks until *condition; false when the agent goes away, says ERROR or 30 s pass. */
+bool harness_until(struct harness *harness, const bool *condition);
+
+/* Talks until program 1's stdout contains the text. */
+bool harness_until_text(struct harness *harness, const char *text);
+bool harness_credit(struct harness *harness);

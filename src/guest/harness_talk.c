@@ -1,0 +1,212 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "guest/harness.h"
+
+enum { DEADLINE_MS = 30000 };
+
+static void keep_text(char *to, size_t size, struct str from)
+{
+    snprintf(to, size, "%.*s", (int)from.len, from.ptr ? from.ptr : "");
+}
+
+static void note_failure(struct harness *harness, struct str stage, struct str failure,
+                         struct str text)
+{
+    keep_text(harness->stage, sizeof harness->stage, stage);
+    keep_text(harness->failure, sizeof harness->failure, failure);
+    keep_text(harness->text, sizeof harness->text, text);
+}
+
+static bool note_outcome(struct harness *harness, const struct message_outcome *outcome,
+                         struct error *err)
+{
+    harness->has_outcome = true;
+    harness->outcome_kind = outcome->kind;
+    keep_text(harness->error_name, sizeof harness->error_name, outcome->error_name);
+    harness->output_stream = (uint16_t)outcome->stream;
+    return !outcome->stream ||
+           channel_open_stream(&harness->channel, (uint16_t)outcome->stream, CHANNEL_RECEIVES, err);
+}
+
+static void note_setup(struct harness *harness, const struct message_setup_done *done)
+{
+    harness->has_setup = true;
+    harness->uid = done->uid;
+    harness->gid = done->gid;
+    keep_text(harness->home, sizeof harness->home, done->home);
+}
+
+static void note_end(struct harness *harness, const struct message_quiesced *quiesced)
+{
+    if (quiesced->program == 2) {
+        harness->has_other_quiesced = true;
+        return;
+    }
+    harness->has_quiesced = true;
+    harness->stdout_end = quiesced->stdout_end;
+    harness->stderr_end = quiesced->stderr_end;
+}
+
+static bool note_message(void *arg, const struct message *message, struct error *err)
+{
+    struct harness *harness = arg;
+
+    switch ((unsigned)message->type) {
+    case MESSAGE_HELLO: harness->has_hello = true; break;
+    case MESSAGE_SETUP_DONE: note_setup(harness, &message->setup_done); break;
+    case MESSAGE_PONG: harness->last_pong = message->pong.number; break;
+    case MESSAGE_STARTED:
+        harness->has_started = true;
+        keep_text(harness->node_version, sizeof harness->node_version,
+                  message->started.node_version);
+        break;
+    case MESSAGE_ERROR:
+        harness->has_error = true;
+        note_failure(harness, message->error.stage, message->error.code, message->error.text);
+        break;
+    case MESSAGE_LAUNCH_FAILED:
+        harness->has_failed = true;
+        note_failure(harness, message->launch_failed.stage, message->launch_failed.failure,
+                     message->launch_failed.text);
+        break;
+    case MESSAGE_EXITED:
+        if (message->exited.program != 1)
+            break;
+        harness->has_exited = true;
+        harness->exit_code = message->exited.exit_code;
+        harness->signal = message->exited.signal;
+        break;
+    case MESSAGE_LOADED: harness->has_loaded = true; break;
+    case MESSAGE_LOG: return buf_append(&harness->log, message->log.message, err);
+    case MESSAGE_OUTCOME: return note_outcome(harness, &message->outcome, err);
+    case MESSAGE_QUIESCED: note_end(harness, &message->quiesced); break;
+    case MESSAGE_DONE: harness->has_done = true; break;
+    default: break;
+    }
+    return true;
+}
+
+static bool note_data(void *arg, uint16_t stream, struct str bytes, bool is_end UNUSED,
+                      struct error *err)
+{
+    struct harness *harness = arg;
+    struct buf *to = stream == 3    ? &harness->out
+                     : stream == 5  ? &harness->err
+                     : stream == 13 ? &harness->other_out
+                     : stream == 15 ? &harness->other_out
+                                    : &harness->output;
+
+    if (!buf_append(to, bytes, err))
+        return false;
+    if (stream == 3 && harness->keeps_credit) {
+        harness->kept += bytes.len;
+        return true;
+    }
+    return channel_consumed(&harness->channel, stream, bytes.len, err);
+}
+
+/* One exchange of at most 100 ms; false when the agent has gone. */
+bool harness_step(struct harness *harness)
+{
+    struct error err = {0};
+    bool wants_write;
+
+    if (!channel_flush(&harness->channel, &wants_write, &err)) {
+        harness->is_closed = true;
+        return false;
+    }
+    struct pollfd ready = {.fd = harness->fd, .events = POLLIN};
+    if (wants_write)
+        ready.events |= POLLOUT;
+    if (poll(&ready, 1, 100) <= 0 || !(ready.revents & ~POLLOUT))
+        return true;
+    if (channel_read(&harness->channel, note_message, note_data, harness, &err))
+        return true;
+    if (err.code != ERR_GONE)
+        printf("# the channel: %s\n", err.text);
+    harness->is_closed = true;
+    return false;
+}
+
+bool harness_until(struct harness *harness, const bool *condition)
+{
+    int64_t deadline = time_boot_ms() + DEADLINE_MS;
+
+    while (!*condition && !harness->has_error && time_boot_ms() < deadline) {
+        if (!harness_step(harness))
+            break;
+    }
+    if (!*condition)
+        printf("# gave up: closed %d, failure %s, stage %s, text %s\n", harness->is_closed,
+               harness->failure, harness->stage, harness->text);
+    return *condition;
+}
+
+bool harness_until_text(struct harness *harness, const char *text)
+{
+    int64_t deadline = time_boot_ms() + DEADLINE_MS;
+
+    while (time_boot_ms() < deadline) {
+        if (harness->out.len && memmem(harness->out.bytes, harness->out.len, text, strlen(text)))
+            return true;
+        if (!harness_step(harness))
+            break;
+    }
+    return false;
+}
+
+bool harness_credit(struct harness *harness)
+{
+    struct error err;
+    size_t kept = harness->kept;
+
+    harness->kept = 0;
+    return channel_consumed(&harness->channel, 3, kept, &err);
+}
+
+bool harness_send(struct harness *harness, enum message_type type, const void *message)
+{
+    struct error err;
+
+    if (channel_send(&harness->channel, type, message, &err))
+        return true;
+    printf("# %s\n", err.text);
+    return false;
+}
+
+static struct str_list list_of(struct str *items, const char *const *texts)
+{
+    size_t n = 0;
+
+    for (; texts && texts[n]; n++)
+        items[n] = str_of(texts[n]);
+    return (struct str_list){items, n};
+}
+
+bool harness_launch(struct harness *harness, uint32_t program, enum program_kind kind,
+                    const char *const *argv, const char *const *env, const char *user)
+{
+    struct str arguments[32], variables[32];
+    uint16_t first = program == 1 ? 3 : 13;
+    struct error err;
+    struct message_launch launch = {
+        .id = 100 + program,
+        .program = program,
+        .kind = kind,
+        .argv = list_of(arguments, argv),
+        .env = list_of(variables, env),
+        .user = str_of(user),
+        .stdin_stream = kind == PROGRAM_EXEC ? first + 4u : 0,
+        .stdout_stream = first,
+        .stderr_stream = first + 2u,
+        .generation = 7,
+    };
+
+    return channel_open_stream(&harness->channel, first, CHANNEL_RECEIVES, &err) &&
+           channel_open_stream(&harness->channel, first + 2, CHANNEL_RECEIVES, &err) &&
+           (!launch.stdin_stream ||
+            channel_open_stream(&harness->channel, first + 4, CHANNEL_SENDS, &err)) &&
+           harness_send(harness, MESSAGE_LAUNCH, &launch);
+}

@@ -1,0 +1,204 @@
+#include "guest/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/own.h"
+#include "guest/confine.h"
+#include "guest/mounts.h"
+#include "guest/sandbox.h"
+
+const char *init_stage_name(enum init_stage stage)
+{
+    switch (stage) {
+    case STAGE_NAMESPACE: return "namespace";
+    case STAGE_MOUNT: return "mount";
+    case STAGE_PIVOT: return "pivot";
+    case STAGE_FORK: return "fork";
+    case STAGE_LIMITS: return "limits";
+    case STAGE_USER: return "user";
+    case STAGE_CWD: return "cwd";
+    case STAGE_EXEC: return "exec";
+    }
+    return "init";
+}
+
+static _Noreturn void fail(const struct init_spec *spec, enum init_stage stage, const char *text)
+{
+    struct init_report report = {.stage = stage, .sys = errno};
+
+    snprintf(report.text, sizeof report.text, "%s", text);
+    (void)!write(spec->report_fd, &report, sizeof report);
+    _exit(127);
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void mount_namespace(const struct init_spec *spec)
+{
+    struct error err;
+
+    /* gVisor knows no propagation, and so needs none turned off. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 && errno != EINVAL)
+        fail(spec, STAGE_MOUNT, "making the mounts private");
+    if (!mount_proc(SANDBOX_ROOT "/proc", &err) || !mount_pts(SANDBOX_ROOT "/dev/pts", &err)) {
+        errno = err.sys;
+        fail(spec, STAGE_MOUNT, err.text);
+    }
+    if (spec->masks_proc)
+        mount_masks(SANDBOX_ROOT "/proc");
+    /* Not every kernel has the file; a host's number would only be a little less private. */
+    (void)!mount(spec->boot_id_file, SANDBOX_ROOT "/proc/sys/kernel/random/boot_id", NULL, MS_BIND,
+                 NULL);
+}
+
+/* The old root is hung over the new one's /dev/shm only for a moment: it is a directory that is
+ * surely there and ours. gVisor refuses the same path twice, Linux without a mount. */
+static bool pivot(void)
+{
+    if (chdir(SANDBOX_ROOT) != 0)
+        return false;
+    if (syscall(SYS_pivot_root, ".", ".") == 0)
+        return umount2(".", MNT_DETACH) == 0 && chdir("/") == 0;
+    if (syscall(SYS_pivot_root, ".", "dev/shm") == 0)
+        return chdir("/") == 0 && umount2("/dev/shm", MNT_DETACH) == 0;
+    return chroot(".") == 0 && chdir("/") == 0;
+}
+
+/* Three steps, so that no number is overwritten before it has been moved away. */
+static bool place_fds(const struct init_spec *spec)
+{
+    int wanted[4] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd};
+
+    for (int i = 0; i < 4; i++) {
+        if (wanted[i] < 0 && i < 3)
+            wanted[i] = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        if (wanted[i] < 0 && i == 3)
+            continue;
+        wanted[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 64);
+        if (wanted[i] < 0)
+            return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        if (wanted[i] >= 0 && dup2(wanted[i], i) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Tries each directory of PATH as the shell would; the most telling errno is kept. */
+static void exec_search(const struct init_spec *spec)
+{
+    const char *name = spec->argv[0];
+    struct str rest = str_of(spec->path), folder;
+    int kept = ENOENT;
+
+    if (strchr(name, '/')) {
+        execve(name, spec->argv, spec->env);
+        return;
+    }
+    while (str_split(&rest, ':', &folder)) {
+        char path[4096];
+        int len = snprintf(path, sizeof path, "%.*s/%s", (int)folder.len, folder.ptr, name);
+        if (folder.len == 0 || len < 0 || (size_t)len >= sizeof path)
+            continue;
+        execve(path, spec->argv, spec->env);
+        if (errno != ENOENT && errno != ENOTDIR)
+            kept = errno;
+    }
+    errno = kept;
+}
+
+/* The main process. It waits at the gate until the init has become another image. */
+static _Noreturn void run_main(struct init_spec *spec, int gate)
+{
+    char nothing;
+
+    while (read(gate, &nothing, 1) < 0 && errno == EINTR)
+        ;
+    spec->report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 80);
+    if (setsid() < 0 || !place_fds(spec))
+        fail(spec, STAGE_FORK, "placing the descriptors");
+    if (!confine_limits())
+        fail(spec, STAGE_LIMITS, "setting the limits");
+    if (!confine_user(spec->user))
+        fail(spec, STAGE_USER, "becoming the user");
+    if (chdir(spec->cwd) != 0)
+        fail(spec, STAGE_CWD, spec->cwd);
+    exec_search(spec);
+    fail(spec, STAGE_EXEC, spec->argv[0]);
+}
+
+static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
+{
+    char number[16];
+    char *const env[] = {NULL};
+
+    snprintf(number, sizeof number, "%d", (int)main_pid);
+    const char *const argv[] = {"helmr-init", "--init", number, NULL};
+    int self = fcntl(spec->self_fd, F_DUPFD_CLOEXEC, 64);
+    int control = fcntl(spec->control_fd, F_DUPFD_CLOEXEC, 64);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++) {
+        if (dup2(null, i) < 0)
+            fail(spec, STAGE_FORK, "placing the init's descriptors");
+    }
+    /* Whatever fd 3 was, it is not needed here any more, unless it is the report. */
+    struct init_spec moved = *spec;
+    moved.report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 64);
+    if (dup2(control, 3) < 0)
+        fail(&moved, STAGE_FORK, "placing the init's orders");
+    syscall(SYS_execveat, self, "", argv, env, AT_EMPTY_PATH);
+    fail(&moved, STAGE_FORK, "executing the init");
+}
+
+static _Noreturn void run_init(struct init_spec *spec)
+{
+    int gate[2];
+
+    reset_signals();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    mount_namespace(spec);
+    if (!pivot())
+        fail(spec, STAGE_PIVOT, "entering the image root");
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        fail(spec, STAGE_FORK, "making the gate");
+
+    pid_t main_pid = fork();
+    if (main_pid < 0)
+        fail(spec, STAGE_FORK, "forking the program");
+    if (main_pid == 0) {
+        close(gate[1]);
+        run_main(spec, gate[0]);
+    }
+    become_init(spec, main_pid);
+}
+
+bool init_start(const struct init_spec *spec, pid_t *pid, struct error *err)
+{
+    struct init_spec copy = *spec;
+    long child = syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+
+    if (child < 0)
+        return error_errno(err, "making the program's namespaces");
+    if (child == 0)
+        run_init(&copy);
+    *pid = (pid_t)child;
+    return true;
+}

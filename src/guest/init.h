@@ -1,0 +1,65 @@
+/* The program init: PID 1 of one program's namespaces.
+ *
+ * It starts as a copy of the agent, enters the image root, forks the program's main process and
+ * then becomes this binary anew (`--init`), so that no memory of the agent stays behind. From
+ * then on it reaps orphans, obeys one-byte orders from the agent, and ends only when it is
+ * alone: its end proves that nothing of the program is left.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "guest/user.h"
+
+/* What a launch does, in order; the stage of a failure. */
+enum init_stage {
+    STAGE_NAMESPACE,
+    STAGE_MOUNT,
+    STAGE_PIVOT,
+    STAGE_FORK,
+    STAGE_LIMITS,
+    STAGE_USER,
+    STAGE_CWD,
+    STAGE_EXEC
+};
+
+const char *init_stage_name(enum init_stage stage);
+
+/* Written to the report pipe by whoever fails; an end without one means that all went well. */
+struct init_report {
+    uint32_t stage;
+    int32_t sys;
+    char text[240];
+};
+
+/* Orders, one byte each; INIT_SIGNAL is followed by the signal's number. */
+enum init_order { INIT_TERM = 'T', INIT_KILL = 'K', INIT_STOP = 'S', INIT_SIGNAL = 'G' };
+
+/* Sent once by the init when the main process has ended. */
+struct init_exit {
+    int32_t status; /* a wait status */
+    uint32_t padding;
+    uint64_t cpu_ms, max_rss_kib;
+};
+
+struct init_spec {
+    char *const *argv, *const *env;
+    const char *path; /* PATH of the program, for argv[0] */
+    const char *cwd;
+    const char *boot_id_file;
+    const struct user *user;
+    int std[3];     /* -1: /dev/null */
+    int adapter_fd; /* becomes fd 3, or -1 */
+    int self_fd;    /* this binary */
+    int control_fd; /* orders in, one init_exit out */
+    int report_fd;
+    bool masks_proc;
+};
+
+/* Clones into new PID and mount namespaces; returns in the agent only. */
+bool init_start(const struct init_spec *spec, pid_t *pid, struct error *err) MUST_USE;
+
+/* `helmr-guest --init`: orders on fd 3, the main process is `main_pid`. */
+int init_main(pid_t main_pid);

@@ -1,0 +1,217 @@
+/* From a LAUNCH message to a program: streams, user, environment, descriptors, init. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "base/own.h"
+#include "guest/adapter.h"
+#include "guest/environment.h"
+#include "guest/program.h"
+#include "guest/stream.h"
+
+enum { PIPE_BYTES = 262144 };
+
+/* Both ends of everything between agent and program; the program's are closed here after the
+ * init has its copies. */
+struct plumbing {
+    int in[2], out[2], err[2], report[2], control[2], adapter[2];
+};
+
+static void close_pair(int pair[2])
+{
+    for (int i = 0; i < 2; i++) {
+        auto_close(&pair[i]);
+        pair[i] = -1;
+    }
+}
+
+static void plumbing_finish(struct plumbing *plumbing)
+{
+    close_pair(plumbing->in);
+    close_pair(plumbing->out);
+    close_pair(plumbing->err);
+    close_pair(plumbing->report);
+    close_pair(plumbing->control);
+    close_pair(plumbing->adapter);
+}
+
+/* Only the agent's end may not block; `ours` is its index. */
+static bool make_pipe(int pair[2], int ours, struct error *err)
+{
+    if (pipe2(pair, O_CLOEXEC) != 0 || fcntl(pair[ours], F_SETFL, O_NONBLOCK) != 0)
+        return error_errno(err, "making a pipe");
+    /* A larger pipe saves turns; where it is not allowed the usual size will do. */
+    (void)!fcntl(pair[0], F_SETPIPE_SZ, PIPE_BYTES);
+    return true;
+}
+
+static bool make_sockets(int pair[2], struct error *err)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 ||
+        fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0)
+        return error_errno(err, "making a socket pair");
+    return true;
+}
+
+static bool plumbing_make(struct plumbing *plumbing, bool has_stdin, bool has_adapter,
+                          struct error *err)
+{
+    *plumbing = (struct plumbing){
+        {-1, -1},
+        {-1, -1},
+        {-1, -1},
+        {-1, -1},
+        {-1, -1},
+        {-1, -1}
+    };
+    return (!has_stdin || make_pipe(plumbing->in, 1, err)) && make_pipe(plumbing->out, 0, err) &&
+           make_pipe(plumbing->err, 0, err) && make_pipe(plumbing->report, 0, err) &&
+           make_sockets(plumbing->control, err) &&
+           (!has_adapter || make_sockets(plumbing->adapter, err));
+}
+
+static bool open_streams(struct agent *agent, const struct message_launch *launch,
+                         struct error *err)
+{
+    uint32_t numbers[] = {launch->stdout_stream, launch->stderr_stream, launch->stdin_stream};
+
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        if (i == 2 && numbers[i] == 0)
+            continue;
+        if (numbers[i] > UINT16_MAX || numbers[i] % 2 == 0)
+            return error_set(err, ERR_INVALID, "stream %u is not the host's", numbers[i]);
+        if (!channel_open_stream(&agent->channel, (uint16_t)numbers[i],
+                                 i == 2 ? CHANNEL_RECEIVES : CHANNEL_SENDS, err))
+            return false;
+    }
+    return true;
+}
+
+static char **texts(struct arena *arena, struct str_list list)
+{
+    char **array = arena_array(arena, list.n + 1, sizeof *array);
+
+    for (size_t i = 0; i < list.n; i++)
+        array[i] = arena_text(arena, list.items[i]);
+    return array;
+}
+
+static bool choose_user(struct program *program, struct str name, struct user *user,
+                        struct error *err)
+{
+    if (name.len)
+        return user_resolve(SANDBOX_ROOT, name, user, err);
+    *user = program->agent->sandbox.user;
+    return true;
+}
+
+static bool start_init(struct program *program, const struct message_launch *launch,
+                       const struct plumbing *plumbing, struct error *err)
+{
+    struct arena *arena = &program->arena;
+    const struct sandbox *sandbox = &program->agent->sandbox;
+    const char *fallback = sandbox->mount ? sandbox->mount : sandbox->workdir;
+    const char *cwd = launch->cwd.len ? arena_text(arena, launch->cwd) : fallback;
+    struct environment env;
+    struct user user;
+
+    if (!choose_user(program, launch->user, &user, err))
+        return false;
+    environment_build(&env, arena, sandbox->env, launch->env, &user, cwd);
+    if (program->adapter)
+        environment_put_value(&env, arena, "HELMR_CONTROL_FD", "3");
+
+    struct init_spec spec = {
+        .argv = texts(arena, launch->argv),
+        .env = env.block,
+        .path = environment_get(&env, "PATH"),
+        .cwd = cwd,
+        .boot_id_file = sandbox->boot_id_file,
+        .user = &user,
+        .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
+        .adapter_fd = plumbing->adapter[1],
+        .self_fd = program->agent->self_fd,
+        .control_fd = plumbing->control[1],
+        .report_fd = plumbing->report[1],
+        .masks_proc = program->agent->masks_proc,
+    };
+    return init_start(&spec, &program->init_pid, err);
+}
+
+static bool has_adapter(enum program_kind kind)
+{
+    return kind == PROGRAM_TASK || kind == PROGRAM_CHECK;
+}
+
+static bool is_launchable(struct agent *agent, const struct message_launch *launch,
+                          struct error *err)
+{
+    if (program_find(agent, launch->program))
+        return error_set(err, ERR_INVALID, "program %u is there already", launch->program);
+    if (launch->kind != PROGRAM_TASK && launch->kind != PROGRAM_EXEC &&
+        launch->kind != PROGRAM_STEP && launch->kind != PROGRAM_CHECK)
+        return error_set(err, ERR_UNSUPPORTED, "program kind %u is not known", launch->kind);
+    if (launch->argv.n == 0 || launch->argv.items[0].len == 0)
+        return error_set(err, ERR_INVALID, "a program needs a command");
+    return open_streams(agent, launch, err);
+}
+
+static struct program *add_program(struct agent *agent, const struct message_launch *launch)
+{
+    struct program *program = alloc(sizeof *program);
+
+    *program = (struct program){
+        .next = agent->programs,
+        .agent = agent,
+        .number = launch->program,
+        .launch_id = launch->id,
+        .kind = (enum program_kind)launch->kind,
+        .report_fd = -1,
+        .control_fd = -1,
+    };
+    program->main_name = arena_text(&program->arena, launch->argv.items[0]);
+    agent->programs = program;
+    return program;
+}
+
+/* The program never came to be, but its streams are open: it ends like any other. */
+static void bury(struct program *program, const struct error *err)
+{
+    program->is_reaped = program->has_exited = program->has_executed = true;
+    if (program->adapter)
+        program->adapter->has_ended = true;
+    const char *failure = err->code == ERR_NOT_FOUND ? "image_root_invalid" : "agent_unhealthy";
+    program_failed(program, "namespace", err->sys, failure, err->text);
+}
+
+void program_launch(struct agent *agent, const struct message_launch *launch)
+{
+    struct error err = {0};
+    AUTO(plumbing_finish) struct plumbing plumbing;
+    bool has_stdin = launch->stdin_stream != 0;
+
+    bool is_made = plumbing_make(&plumbing, has_stdin, has_adapter(launch->kind), &err);
+    if (!is_launchable(agent, launch, &err)) {
+        agent_refuse(agent, launch->id, "launch", "invalid_request", &err);
+        return;
+    }
+    struct program *program = add_program(agent, launch);
+    if (is_made && has_adapter(program->kind))
+        program->adapter = adapter_create(program, take_fd(&plumbing.adapter[0]));
+    bool is_started = is_made && start_init(program, launch, &plumbing, &err);
+
+    output_init(&program->out[0], program, is_started ? take_fd(&plumbing.out[0]) : -1,
+                (uint16_t)launch->stdout_stream);
+    output_init(&program->out[1], program, is_started ? take_fd(&plumbing.err[0]) : -1,
+                (uint16_t)launch->stderr_stream);
+    input_init(&program->in, program, is_started ? take_fd(&plumbing.in[1]) : -1,
+               (uint16_t)launch->stdin_stream);
+    if (!is_started) {
+        bury(program, &err);
+        return;
+    }
+    program->report_fd = take_fd(&plumbing.report[0]);
+    program->control_fd = take_fd(&plumbing.control[0]);
+    if (!program_watch(program, &err))
+        agent_die(agent, &err);
+}

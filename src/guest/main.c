@@ -1,0 +1,92 @@
+/* helmr-guest: the agent, or with --init the PID 1 of one program. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/own.h"
+#include "guest/agent.h"
+#include "guest/init.h"
+
+static int usage(void)
+{
+    dprintf(STDERR_FILENO, "usage: helmr-guest --channel stdio|fd:N [--mask-proc]\n");
+    return 2;
+}
+
+static bool parse_number(const char *text, long *number)
+{
+    char *end;
+
+    *number = strtol(text, &end, 10);
+    return *text && !*end && *number >= 0 && *number < 1 << 22;
+}
+
+/* Moves a descriptor out of the way of 0 to 2 and of programs. */
+static bool adopt(int from, int *to)
+{
+    *to = fcntl(from, F_DUPFD_CLOEXEC, 10);
+    return *to >= 0 && fcntl(*to, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool open_channel(const char *where, int *in, int *out)
+{
+    long number;
+
+    if (strcmp(where, "stdio") == 0)
+        return adopt(STDIN_FILENO, in) && adopt(STDOUT_FILENO, out);
+    if (strncmp(where, "fd:", 3) != 0 || !parse_number(where + 3, &number) ||
+        !adopt((int)number, in) || !adopt((int)number, out))
+        return false;
+    close((int)number);
+    return true;
+}
+
+/* Programs inherit nothing: stdin and stdout of the agent point nowhere from here on. */
+static bool close_stdio(void)
+{
+    AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0;
+}
+
+static bool prepare(struct agent *agent, const char *where)
+{
+    int in, out;
+
+    if (!open_channel(where, &in, &out) || !close_stdio())
+        return false;
+    channel_init(&agent->channel, in, out, SIDE_GUEST);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    prctl(PR_SET_DUMPABLE, 0);
+    /* A mount made for one program must not be seen by the next; gVisor has no propagation. */
+    (void)!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    agent->self_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    return agent->self_fd >= 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct agent agent = {.self_fd = -1};
+    const char *where = NULL;
+    long main_pid;
+
+    if (argc == 3 && strcmp(argv[1], "--init") == 0 && parse_number(argv[2], &main_pid))
+        return init_main((pid_t)main_pid);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--channel") == 0 && i + 1 < argc)
+            where = argv[++i];
+        else if (strcmp(argv[i], "--mask-proc") == 0)
+            agent.masks_proc = true;
+        else
+            return usage();
+    }
+    if (!where)
+        return usage();
+    if (!prepare(&agent, where)) {
+        dprintf(STDERR_FILENO, "helmr-guest: the channel or /proc cannot be opened\n");
+        return 1;
+    }
+    return agent_run(&agent);
+}

@@ -1,0 +1,79 @@
+/* A program: one process tree in its own PID and mount namespace, with its output streams.
+ *
+ * Its life: launched → started (or failed) → exited → quiesced. It is quiesced when its init has
+ * been reaped, which proves the namespace empty, and everything it wrote is on the wire.
+ */
+#pragma once
+
+#include "guest/agent.h"
+#include "guest/init.h"
+
+struct adapter;
+
+/* One pipe of the program on its way to the host. */
+struct program_output {
+    struct program *program;
+    int fd;                     /* -1 at its end */
+    struct loop_source *source; /* NULL while the host takes no more */
+    uint16_t stream;
+    uint64_t offset; /* bytes read so far */
+};
+
+struct program_input {
+    struct program *program;
+    int fd; /* -1: none, or closed by the program */
+    struct loop_source *source;
+    uint16_t stream;
+    struct buf pending;
+    bool is_ending;
+};
+
+struct program {
+    struct program *next;
+    struct agent *agent;
+    struct arena arena;
+    uint32_t number;
+    uint64_t launch_id;
+    enum program_kind kind;
+    pid_t init_pid;
+    int report_fd, control_fd;
+    struct loop_source *report_source, *control_source;
+    struct program_output out[2];
+    struct program_input in;
+    struct adapter *adapter; /* tasks and checks */
+    struct loop_timer *kill_timer;
+    struct init_exit exit;
+    bool is_reaped, has_executed;
+    bool has_answered, has_started; /* LAUNCH has its answer; it was STARTED */
+    bool has_exited, has_told_exit;
+    bool is_killed;        /* beyond any grace */
+    const char *main_name; /* argv[0] */
+};
+
+/* Starts what LAUNCH asks for; every failure becomes LAUNCH_FAILED, followed by QUIESCED. */
+void program_launch(struct agent *agent, const struct message_launch *launch);
+
+/* Begins to listen to the init's report and exit. */
+bool program_watch(struct program *program, struct error *err) MUST_USE;
+
+struct program *program_find(struct agent *agent, uint32_t number);
+struct program *program_of_stream(struct agent *agent, uint16_t stream);
+struct program *program_of_pid(struct agent *agent, pid_t pid);
+
+/* The program answers its LAUNCH; later calls do nothing. */
+void program_started(struct program *program, struct str node_version);
+void program_failed(struct program *program, const char *stage, int sys, const char *failure,
+                    const char *text);
+
+void program_reaped(struct program *program, int status);
+void program_order(struct program *program, enum init_order order, unsigned char value);
+
+/* TERM to all now, KILL after the grace. */
+void program_kill(struct program *program, uint64_t grace_ms);
+
+/* Bytes from the host for stdin or the payload. */
+bool program_data(struct program *program, uint16_t stream, struct str bytes, bool is_end,
+                  struct error *err) MUST_USE;
+
+/* Moves what can move; false when the program is over and was freed. */
+bool program_settle(struct program *program);

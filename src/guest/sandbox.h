@@ -1,0 +1,39 @@
+/* The file system that programs see: image root, workspace, /dev, /etc files, /opt/helmr.
+ *
+ * Made once per sandbox from SETUP, in the agent's own mount namespace; program inits add what
+ * depends on their PID namespace. With is_layer nothing of ours may stay in the root: every
+ * mount point made here is noted and removed by sandbox_clear.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "guest/user.h"
+#include "protocol/message.h"
+
+#define SANDBOX_ROOT "/newroot"
+
+enum { SANDBOX_PHASES_MAX = 16 };
+
+struct sandbox_trace; /* a mount point of ours in the root */
+
+struct sandbox {
+    struct arena arena;
+    bool is_started, is_ready, is_layer;
+    uint64_t generation;
+    const char *mount;   /* workspace path, or NULL */
+    const char *workdir; /* the image's, or "/" */
+    const char *boot_id_file;
+    struct str_list env;
+    struct user user;
+    uint64_t shm_bytes;
+    struct sandbox_trace *traces;
+    struct str phases[SANDBOX_PHASES_MAX];
+    size_t n_phases;
+};
+
+/* On failure *failure is the failure kind for the host, a literal. */
+bool sandbox_setup(struct sandbox *sandbox, const struct message_setup *setup, const char **failure,
+                   struct error *err) MUST_USE;
+
+/* Unmounts and removes what is_layer must not leave; best effort, after every program ended. */
+void sandbox_clear(struct sandbox *sandbox);
