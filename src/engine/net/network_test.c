@@ -14,8 +14,8 @@ enum {
     PORT = 8080,
     REFUSED_MS = 400,
     REACHED_MS = 5000,
-    PUBLIC_HOST = 0xcb007101, /* 203.0.113.1, this host's end */
-    PUBLIC = 0xcb007102,      /* 203.0.113.2, somebody on the internet */
+    PUBLIC_HOST = 0xc0586301, /* 192.88.99.1, this host's end */
+    PUBLIC = 0xc0586302,      /* 192.88.99.2, somebody on the internet */
     METADATA = 0xa9fea9fe,
     PRIVATE = 0x0a636363, /* 10.99.99.99 */
 };
@@ -52,7 +52,7 @@ static bool outside_addresses(void *arg, struct error *err)
 
     (void)arg;
     return link_open(&socket, err) && link_up(socket, "lo", true, err) &&
-           link_address(socket, "hetest1", PUBLIC, 24, err) &&
+           link_address(socket, "hetest1", PUBLIC, 30, err) &&
            link_address(socket, "lo", METADATA, 32, err) &&
            link_address(socket, "lo", PRIVATE, 32, err) && link_up(socket, "hetest1", true, err) &&
            link_default_route(socket, PUBLIC_HOST, err);
@@ -131,16 +131,16 @@ static bool outside_open(struct outside *outside, struct error *err)
     if (!netns_make(outside->path, &outside->netns, identity, err) || !link_open(&socket, err) ||
         !link_make_pair(socket, &(struct link_end){"hetest0", NULL, -1},
                         &(struct link_end){"hetest1", NULL, outside->netns}, err) ||
-        !link_address(socket, "hetest0", PUBLIC_HOST, 24, err) ||
+        !link_address(socket, "hetest0", PUBLIC_HOST, 30, err) ||
         !link_up(socket, "hetest0", true, err) ||
         !netns_run(outside->netns, outside_addresses, NULL, err) ||
         !netns_run(outside->netns, server_open, &outside->server, err) ||
         !server_open(&outside->host_server, err))
         return false;
     if (!fixture_run((const char *const[]){"ip", "route", "add", "169.254.169.254/32", "via",
-                                           "203.0.113.2", NULL}) ||
+                                           "192.88.99.2", NULL}) ||
         !fixture_run((const char *const[]){"ip", "route", "add", "10.99.99.99/32", "via",
-                                           "203.0.113.2", NULL}))
+                                           "192.88.99.2", NULL}))
         return error_set(err, ERR_INTERNAL, "routes");
 
     struct engine_settings settings = fixture_settings(&outside->fixture);
@@ -217,7 +217,7 @@ TEST(denied_ranges_of_one_sandbox_do_not_touch_another)
     if (why)
         SKIP(why);
     CHECK(outside_open(&outside, &err));
-    CHECK(take(&outside, "203.0.113.0/24", &network, &err));
+    CHECK(take(&outside, "192.88.99.0/24", &network, &err));
     CHECK(take(&outside, NULL, &other, &err));
     CHECK(is_kept_from(network, PUBLIC));
     CHECK(reaches(other, PUBLIC));
@@ -231,7 +231,7 @@ TEST(changed_rules_are_noticed)
     AUTO(outside_close) struct outside outside = {.netns = -1, .server = -1, .host_server = -1};
     struct network *network;
     struct error err = {0};
-    const char *const more[] = {"203.0.113.0/24"};
+    const char *const more[] = {"192.88.99.0/24"};
 
     const char *why = why_not();
     if (why)
