@@ -68,54 +68,49 @@ static bool write_archive(int fd, const struct raw *rows, struct error *err)
            fd_write_all(fd, (struct str){block, BLOCK}, err) && lseek(fd, 0, SEEK_SET) == 0;
 }
 
-#define A100                                                                                       \
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" \
-    "aaaaaaaa"
+#define A25  "aaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A300 A25 A25 A25 A25 A25 A25 A25 A25 A25 A25 A25 A25
+
+/* One entry each: a file, a folder, a link, a hard link. */
+#define F(name)            {'0', name, NULL, "x", NULL}
+#define D(name)            {'5', name, NULL, NULL, NULL}
+#define L(name, to)        {'2', name, to, NULL, NULL}
+#define H(name, to)        {'1', name, to, NULL, NULL}
+#define SIZED(name, field) {'0', name, NULL, "x", field}
+#define PAX(text)          {'x', "p", NULL, text, NULL}
+#define LONG_NAME(text)    {'L', "././@LongLink", NULL, text, NULL}
+#define MINUS_ONE          "\377\377\377\377\377\377\377\377\377\377\377\377"
 
 static const struct hostile {
     const char *what, *says;
     struct raw entries[ROW_ENTRIES];
 } hostile[] = {
-    {"an absolute path",         "absolute",           {{'0', "/evil", NULL, "x", NULL}}                                                            },
-    {"a way up",                 "..",                 {{'0', "../evil", NULL, "x", NULL}}                                                          },
-    {"a way up later",           "..",                 {{'0', "a/../../evil", NULL, "x", NULL}}                                                     },
-    {"a way up in pax",
-     "..",                                             {{'x', "p", NULL, "16 path=../evil\n", NULL}, {'0', "ok", NULL, "x", NULL}}                  },
-    {"a way up in a long name",
-     "..",                                             {{'L', "././@LongLink", NULL, "../evil", NULL}, {'0', "ok", NULL, "x", NULL}}                },
-    {"a link up and through",
-     "symbolic link",                                  {{'2', "a", "..", NULL, NULL}, {'0', "a/evil", NULL, "x", NULL}}                             },
-    {"a link out and through",
-     "symbolic link",                                  {{'2', "a", "/tmp", NULL, NULL}, {'0', "a/evil", NULL, "x", NULL}}                           },
-    {"a link inside, through",
-     "symbolic link",                                  {{'5', "d", NULL, NULL, NULL}, {'2', "a", "d", NULL, NULL}, {'0', "a/f", NULL, "x", NULL}}   },
-    {"two links, through",
-     "symbolic link",                                  {{'2', "a", "b", NULL, NULL}, {'2', "b", "..", NULL, NULL}, {'0', "a/evil", NULL, "x", NULL}}},
-    {"a folder over a link",
-     "symbolic link",                                  {{'2', "a", "..", NULL, NULL},
-      {'5', "a", NULL, NULL, NULL},
-      {'0', "a/evil", NULL, "x", NULL}}                                                                                        },
-    {"a file twice",             "twice",              {{'0', "a", NULL, "x", NULL}, {'0', "a", NULL, "y", NULL}}                                   },
-    {"a file over a link",
-     "twice",                                          {{'2', "a", "../evil", NULL, NULL}, {'0', "a", NULL, "y", NULL}}                             },
-    {"a file over a folder",     "twice",              {{'5', "a", NULL, NULL, NULL}, {'0', "a", NULL, "y", NULL}}                                  },
-    {"a file below a file",      "folder",             {{'0', "a", NULL, "x", NULL}, {'0', "a/b", NULL, "y", NULL}}                                 },
-    {"a hard link up",           "..",                 {{'1', "a", "../evil", NULL, NULL}}                                                          },
-    {"an absolute hard link",    "absolute",           {{'1', "a", "/etc/passwd", NULL, NULL}}                                                      },
-    {"a hard link to nothing",   "not in the archive", {{'1', "a", "b", NULL, NULL}}                                                                },
-    {"a hard link through",
-     "not in the archive",                             {{'2', "l", "/etc", NULL, NULL}, {'1', "a", "l/passwd", NULL, NULL}}                         },
-    {"a hard link to a folder",
-     "not in the archive",                             {{'5', "d", NULL, NULL, NULL}, {'1', "a", "d", NULL, NULL}}                                  },
-    {"a whiteout of nothing",    "hides nothing",      {{'0', "a/.wh.", NULL, NULL, NULL}}                                                          },
-    {"a whiteout of ..",         "hides nothing",      {{'0', ".wh...", NULL, NULL, NULL}}                                                          },
-    {"a name over 255 bytes",
-     "255",                                            {{'L', "././@LongLink", NULL, A100 A100 A100, NULL}, {'0', "ok", NULL, "x", NULL}}           },
-    {"a file that is too large", "too large",          {{'0', "a", NULL, "x", "77777777777"}}                                                       },
-    {"a negative size",
-     "",                                               {{'0', "a", NULL, "x", "\377\377\377\377\377\377\377\377\377\377\377\377"}}                  },
-    {"an archive cut short",     "",                   {{'0', "a", NULL, "x", "00000010000"}}                                                       },
-    {"a root that is a file",    "root",               {{'0', ".", NULL, "x", NULL}}                                                                },
+    {"an absolute path",         "absolute",           {F("/evil")}                            },
+    {"a way up",                 "..",                 {F("../evil")}                          },
+    {"a way up later",           "..",                 {F("a/../../evil")}                     },
+    {"a way up in pax",          "..",                 {PAX("16 path=../evil\n"), F("ok")}     },
+    {"a way up in a long name",  "..",                 {LONG_NAME("../evil"), F("ok")}         },
+    {"a link up and through",    "symbolic link",      {L("a", ".."), F("a/evil")}             },
+    {"a link out and through",   "symbolic link",      {L("a", "/tmp"), F("a/evil")}           },
+    {"a link inside, through",   "symbolic link",      {D("d"), L("a", "d"), F("a/f")}         },
+    {"two links",                "symbolic link",      {L("a", "b"), L("b", ".."), F("a/evil")}},
+    {"a folder over a link",     "symbolic link",      {L("a", ".."), D("a")}                  },
+    {"a file twice",             "twice",              {F("a"), F("a")}                        },
+    {"a file over a link",       "twice",              {L("a", "../evil"), F("a")}             },
+    {"a file over a folder",     "twice",              {D("a"), F("a")}                        },
+    {"a file below a file",      "folder",             {F("a"), F("a/b")}                      },
+    {"a hard link up",           "..",                 {H("a", "../evil")}                     },
+    {"an absolute hard link",    "absolute",           {H("a", "/etc/passwd")}                 },
+    {"a hard link to nothing",   "not in the archive", {H("a", "b")}                           },
+    {"a hard link through",      "not in the archive", {L("l", "/etc"), H("a", "l/passwd")}    },
+    {"a hard link to a folder",  "not in the archive", {D("d"), H("a", "d")}                   },
+    {"a whiteout of nothing",    "hides nothing",      {F("a/.wh.")}                           },
+    {"a whiteout of ..",         "hides nothing",      {F(".wh...")}                           },
+    {"a name over 255 bytes",    "255",                {LONG_NAME(A300), F("ok")}              },
+    {"a file that is too large", "too large",          {SIZED("a", "77777777777")}             },
+    {"a negative size",          "",                   {SIZED("a", MINUS_ONE)}                 },
+    {"an archive cut short",     "",                   {SIZED("a", "00000010000")}             },
+    {"a root that is a file",    "root",               {F(".")}                                },
 };
 
 struct place {

@@ -20,7 +20,7 @@ struct layer_writer {
     char *packed;
     int64_t size, entries; /* bytes of the blob, entries so far */
     struct error err;
-    bool failed;
+    bool failed, is_dropped;
 };
 
 /* The writer must not move between init and finish. */

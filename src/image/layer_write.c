@@ -45,6 +45,8 @@ static la_ssize_t take_tar(struct archive *archive, void *arg, const void *bytes
     struct str tar = {bytes, len};
 
     (void)archive;
+    if (writer->is_dropped)
+        return (la_ssize_t)len;
     digest_update(&writer->diff, tar);
     if ((writer->is_compressed ? compress(writer, tar, ZSTD_e_continue) : keep(writer, tar)) != 0)
         return -1;
@@ -89,11 +91,10 @@ bool layer_writer_init(struct layer_writer *writer, int fd, bool is_compressed, 
 
 void layer_writer_finish(struct layer_writer *writer)
 {
-    /* Unless it was closed, freeing would write the end of a tar that nobody wants. */
-    if (writer->tar) {
-        (void)archive_write_fail(writer->tar);
+    /* Unless it was closed, freeing writes the end of a tar that nobody wants. */
+    writer->is_dropped = true;
+    if (writer->tar)
         archive_write_free(writer->tar);
-    }
     ZSTD_freeCCtx(writer->zstd);
     digest_finish(&writer->blob);
     digest_finish(&writer->diff);

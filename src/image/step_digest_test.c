@@ -223,8 +223,8 @@ static const char *const bad_steps[] = {
     "{\"kind\":\"run\"}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"c\",\"cache\":\"x\"}]}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"../x\"}]}",
-    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"x\"}],"
-    "\"secrets\":[{\"mount_path\":\"/s\",\"secret\":\"x\"}]}",
+    ("{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"x\"}],"
+     "\"secrets\":[{\"mount_path\":\"/s\",\"secret\":\"x\"}]}"),
     "{\"kind\":\"copy\",\"dest\":\"/d\"}",
     "{\"kind\":\"copy\",\"source\":{\"file\":\"a\"}}",
     "{\"kind\":\"copy\",\"dest\":\"/d\",\"source\":{\"file\":\"a\",\"directory\":\"b\"}}",
