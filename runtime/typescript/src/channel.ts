@@ -65,7 +65,7 @@ export class Channel {
 
   /** From here on frames go to `handle`. Does not keep the program alive. */
   listen(handle: (frame: Frame) => void): void {
-    /* Loaded only now: it is a large part of Node and the task's first line need not wait for it. */
+    /* Only now: it is a large part of Node, and the task's first line need not wait for it. */
     const { Socket } = require("node:net") as typeof import("node:net");
     const socket = new Socket({ fd: this.#fd, readable: true, writable: false });
     socket.unref();

@@ -13,7 +13,7 @@ type Resolved = ReturnType<Resolve>;
 /** Directories that may hold node_modules, first hit wins. */
 type Chain = readonly string[];
 
-/* A .cts file is left to Node: it finds no types to strip, and is rare enough to pay for the search. */
+/* A .cts file is left to Node: it finds no types to strip; rare enough to pay for the search. */
 const isPlainModule = /\.m?ts$/;
 const guesses = [".ts", ".mts", ".js", ".mjs"];
 /* TypeScript's own convention: the import names the file that a compiler would have written. */

@@ -1,6 +1,7 @@
-// Standard output and error of the task. Node makes a pipe non-blocking, queues what does not fit, and
-// forgets the queue at process.exit; the task's children inherit the mode and fail on a full pipe. Here
-// writes block instead: nothing is lost, and a slow reader slows the task. It is also quicker to set up.
+// Standard output and error of the task. Node makes a pipe non-blocking, queues what does not fit,
+// and forgets the queue at process.exit; the task's children inherit the mode and fail on a full
+// pipe. Here writes block instead: nothing is lost, and a slow reader slows the task. It is also
+// quicker to set up.
 import { writeSync } from "node:fs";
 import { patiently } from "./channel.ts";
 

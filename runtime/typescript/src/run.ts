@@ -1,5 +1,5 @@
-// One run of one task: load, check the payload, call, report, exit. Exactly one of a failed A_LOADED,
-// an A_OUTCOME and the task's own process.exit ends it.
+// One run of one task: load, check the payload, call, report, exit. Exactly one of a failed
+// A_LOADED, an A_OUTCOME and the task's own process.exit ends it.
 import { pathToFileURL } from "node:url";
 import type { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";

@@ -14,7 +14,7 @@ import type { ALoaded, ALog, AOutcome, AStart, MessageName } from "../src/messag
 const runtime = join(import.meta.dirname, "..");
 const sdk = join(runtime, "../../sdk/typescript");
 
-/** HELMR_TEST_NODE is another Node to run the adapter with, such as the oldest that images may have. */
+/** HELMR_TEST_NODE is another Node for the adapter, such as the oldest that images may have. */
 const node = process.env.HELMR_TEST_NODE ?? process.execPath;
 export const nodeVersion = execFileSync(node, ["-p", "process.versions.node"], {
   encoding: "utf8",

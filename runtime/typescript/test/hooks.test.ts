@@ -4,8 +4,11 @@ import { Guest, nodeVersion } from "./guest.ts";
 import type { Files } from "./guest.ts";
 import { taskHead } from "./tasks.ts";
 
-const using = (imports: string, value: string): string =>
-  `${imports}\n${taskHead}export const subject = task({ id: "subject", sandbox: sbx, run: async () => ${value} });\n`;
+/** A task that returns `value`, an expression over what it imports. */
+function using(imports: string, value: string): string {
+  const config = `{ id: "subject", sandbox: sbx, run: async () => ${value} }`;
+  return `${imports}\n${taskHead}export const subject = task(${config});\n`;
+}
 
 const relative: [string, Files][] = [
   [
@@ -76,18 +79,21 @@ for (const [what, files] of relative)
   });
 
 const places = ["workspace", "image-workdir", "deps"];
-const pkg = (directory: string): Files => ({
-  [`${directory}/node_modules/dep/package.json`]:
-    '{"name":"dep","exports":{"import":"./esm.mjs","require":"./cjs.cjs"}}',
-  [`${directory}/node_modules/dep/esm.mjs`]: `import { inner } from "inner"; export default [${JSON.stringify(directory)}, inner];`,
-  [`${directory}/node_modules/dep/cjs.cjs`]: `module.exports = [${JSON.stringify(directory)}, "required"];`,
-  [`${directory}/node_modules/dep/node_modules/inner/package.json`]:
-    '{"name":"inner","main":"index.js"}',
-  [`${directory}/node_modules/dep/node_modules/inner/index.js`]: 'exports.inner = "own";',
-});
+/** A package with both kinds of entry and a package of its own inside. */
+function pkg(directory: string): Files {
+  const dep = `${directory}/node_modules/dep`;
+  return {
+    [`${dep}/package.json`]:
+      '{"name":"dep","exports":{"import":"./esm.mjs","require":"./cjs.cjs"}}',
+    [`${dep}/esm.mjs`]: `import { inner } from "inner"; export default ["${directory}", inner];`,
+    [`${dep}/cjs.cjs`]: `module.exports = ["${directory}", "required"];`,
+    [`${dep}/node_modules/inner/package.json`]: '{"name":"inner","main":"index.js"}',
+    [`${dep}/node_modules/inner/index.js`]: 'exports.inner = "own";',
+  };
+}
 
 for (const [i, first] of places.entries())
-  test(`a package is taken from ${first} before ${places.slice(i + 1).join(" and ") || "giving up"}`, async () => {
+  test(`a package is taken from ${first} before ${places[i + 1] ?? "giving up"}`, async () => {
     using guest = new Guest({ "tasks/task.ts": using('import dep from "dep";', "dep") });
     for (const place of places.slice(i)) guest.write(pkg(place));
     const { output, stderr } = await guest.run({
@@ -122,14 +128,16 @@ test("a copy of the SDK among the dependencies is used and understood", async ()
 });
 
 test("register.mjs gives another thread the same resolution", async () => {
+  const worker = `new Worker(new URL("./worker.ts", import.meta.url), {
+    execArgv: ["--import", new URL("../../adapter/register.mjs", import.meta.url).href],
+  })`;
   using guest = new Guest({
     "tasks/task.ts": using(
       'import { Worker } from "node:worker_threads"; import { once } from "node:events";',
-      `(await once(new Worker(new URL("./worker.ts", import.meta.url),
-        { execArgv: ["--import", new URL("../../adapter/register.mjs", import.meta.url).href] }), "message"))[0]`,
+      `(await once(${worker}, "message"))[0]`,
     ),
-    "tasks/worker.ts":
-      'import dep from "dep"; import { parentPort } from "node:worker_threads"; parentPort?.postMessage(dep);',
+    "tasks/worker.ts": `import dep from "dep"; import { parentPort } from "node:worker_threads";
+      parentPort?.postMessage(dep);`,
   });
   guest.write(pkg("deps"));
   const { output, stderr } = await guest.run();

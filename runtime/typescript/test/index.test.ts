@@ -7,283 +7,271 @@ import { Guest, writeFiles } from "./guest.ts";
 import type { Ended, Files } from "./guest.ts";
 import { taskHead } from "./tasks.ts";
 
-const named = (id: string, more = ""): string =>
-  `task({ id: "${id}", sandbox: sbx, ${more} run: async () => 1 })`;
+/** Source of a task's config, with these members before its own. */
+const config = (id: string, more = "sandbox: sbx,"): string =>
+  `task({ id: "${id}", ${more} run: async () => 1 })`;
+
+const helmrConfig = (members: string): string =>
+  `import { defineConfig } from "@helmr/sdk";\nexport default defineConfig({ ${members} });\n`;
 
 const project: Files = {
   "package.json": '{"private":true,"type":"module"}',
-  "helmr.config.ts":
-    'import { defineConfig } from "@helmr/sdk";\nexport default defineConfig({ project: "p", dirs: ["./tasks"] });\n',
-  "tasks/one.ts": `${taskHead}export const one = ${named("one")};\n`,
+  "helmr.config.ts": helmrConfig('project: "p", dirs: ["./tasks"]'),
+  "tasks/one.ts": `${taskHead}export const one = ${config("one")};\n`,
 };
 
 function index(guest: Guest, files: Files): Promise<Ended> {
   const source = join(guest.root, "project");
   writeFiles(source, files);
-  return guest.run({
-    mode: "index",
-    options: JSON.stringify({ source, output: join(guest.root, "task") }),
-  });
+  const options = { source, output: join(guest.root, "task") };
+  return guest.run({ mode: "index", options: JSON.stringify(options) });
 }
 
 const without = (name: string): Files =>
   Object.fromEntries(Object.entries(project).filter(([key]) => key !== name));
+const withConfig = (text: string): Files => ({ ...project, "helmr.config.ts": text });
+const withPackage = (text: string): Files => ({ ...project, "package.json": text });
+const withFile = (text: string, file = "tasks/bad.ts"): Files => ({ ...project, [file]: text });
+/** A second task file: four lines of head, then this. */
+const withTask = (text: string): Files => withFile(`${taskHead}${text}`, "tasks/two.ts");
+const withTwo = (members: string): Files =>
+  withTask(`export const two = ${config("two", members)};`);
 
-const faults: [string, Files, string, RegExp, { file?: string; line?: number }][] = [
-  [
-    "no config file",
-    without("helmr.config.ts"),
-    "config_invalid",
-    /no helmr\.config\.ts: add one/,
-    { file: "helmr.config.ts" },
-  ],
-  [
-    "no package.json",
-    without("package.json"),
-    "config_invalid",
-    /no package\.json: add one/,
-    { file: "package.json" },
-  ],
-  [
-    "a broken package.json",
-    { ...project, "package.json": "{" },
-    "config_invalid",
-    /package\.json is not JSON/,
-    { file: "package.json" },
-  ],
-  [
-    "a package.json that is a list",
-    { ...project, "package.json": "[]" },
-    "config_invalid",
-    /must be a JSON object/,
-    { file: "package.json" },
-  ],
-  [
-    "a config that is not one",
-    { ...project, "helmr.config.ts": "export default {}" },
-    "config_invalid",
-    /must default-export defineConfig/,
-    { file: "helmr.config.ts" },
-  ],
-  [
-    "a config with an unknown key",
-    {
-      ...project,
-      "helmr.config.ts":
-        'import { defineConfig } from "@helmr/sdk";\nexport default defineConfig({ project: "p", dirs: ["tasks"], dir: 1 } as never);',
-    },
-    "config_invalid",
-    /helmr\.config\.ts:2: config\.dir is unknown/,
-    { file: "helmr.config.ts", line: 2 },
-  ],
-  [
-    "a syntax error in the config",
-    { ...project, "helmr.config.ts": "export default {" },
-    "config_invalid",
-    /helmr\.config\.ts:1:/,
-    { file: "helmr.config.ts", line: 1 },
-  ],
-  [
-    "a directory that is not there",
-    {
-      ...project,
-      "helmr.config.ts":
-        'import { defineConfig } from "@helmr/sdk";\nexport default defineConfig({ project: "p", dirs: ["nowhere"] });',
-    },
-    "config_invalid",
-    /dirs names nowhere/,
-    {},
-  ],
-  [
-    "a syntax error in a task",
-    { ...project, "tasks/bad.ts": "const a: number = 1;\nconst b = ;\n" },
-    "task_invalid",
-    /tasks\/bad\.ts:2:11: .*correct the syntax/,
-    { file: "tasks/bad.ts", line: 2 },
-  ],
-  [
-    "a syntax error in JavaScript",
-    { ...project, "tasks/bad.js": "export const b = {\n  a: 1\n  b: 2\n}" },
-    "task_invalid",
-    /tasks\/bad\.js:3:3: .*correct the syntax/,
-    { file: "tasks/bad.js", line: 3 },
-  ],
-  [
-    "a syntax error in an imported file",
-    { ...project, "tasks/two.ts": 'import "../lib/bad";', "lib/bad.ts": "const a = 1;\nlet = 2;" },
-    "task_invalid",
-    /lib\/bad\.ts:2:1: /,
-    { file: "lib/bad.ts", line: 2 },
-  ],
-  [
-    "an enum",
-    { ...project, "tasks/bad.ts": "enum A { B }" },
-    "task_invalid",
-    /tasks\/bad\.ts:1:1: .*enum.*plain JavaScript/,
-    { file: "tasks/bad.ts", line: 1 },
-  ],
-  [
-    "a package that is not installed",
-    { ...project, "tasks/bad.ts": '\nimport { z } from "zod/v4";\nexport const a = z;' },
-    "task_invalid",
-    /tasks\/bad\.ts imports "zod".*"dependencies" in package\.json/,
-    { file: "tasks/bad.ts", line: 2 },
-  ],
-  [
-    "a file that is not there",
-    { ...project, "tasks/bad.ts": 'import "./gone";' },
-    "task_invalid",
-    /Cannot find module 'tasks\/gone' imported from tasks\/bad\.ts/,
-    { file: "tasks/bad.ts" },
-  ],
-  [
-    "an export that is not there",
-    { ...project, "tasks/bad.ts": 'import { gone } from "./one";\nconsole.log(gone)' },
-    "task_invalid",
-    /does not provide an export named 'gone'/,
-    { file: "tasks/bad.ts", line: 1 },
-  ],
-  [
-    "a module that throws",
-    { ...project, "tasks/bad.ts": "\n\nthrow new Error('no')" },
-    "task_invalid",
-    /tasks\/bad\.ts:3: no/,
-    { file: "tasks/bad.ts", line: 3 },
-  ],
-  [
-    "an unhandled rejection of a module",
-    {
-      ...project,
-      "tasks/bad.ts":
-        "Promise.reject(new Error('no')); await new Promise((r) => setTimeout(r, 100))",
-    },
-    "task_invalid",
-    /tasks\/bad\.ts:1: no/,
-    { file: "tasks/bad.ts", line: 1 },
-  ],
-  [
-    "a module that never settles",
-    { ...project, "tasks/bad.ts": "await new Promise(() => {})" },
-    "task_invalid",
-    /never settled/,
-    {},
-  ],
-  [
-    "two tasks of one id",
-    { ...project, "tasks/two.ts": `${taskHead}export const two = ${named("one")};` },
-    "duplicate_task_id",
-    /"one" is used twice: tasks\/one\.ts \(one\) and tasks\/two\.ts \(two\)/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "a task exported as default",
-    { ...project, "tasks/two.ts": `${taskHead}export default ${named("two")};` },
-    "task_invalid",
-    /tasks\/two\.ts exports task "two" as default; export it by name/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "a task without a sandbox",
-    {
-      ...project,
-      "tasks/two.ts": `${taskHead}export const two = task({ id: "two", run: async () => 1 });`,
-    },
-    "task_invalid",
-    /task two: sandbox is missing/,
-    { file: "tasks/two.ts", line: 4 },
-  ],
-  [
-    "a sandbox without an image",
-    {
-      ...project,
-      "tasks/two.ts": `${taskHead}export const two = task({ id: "two", sandbox: sandbox("bare"), run: async () => 1 });`,
-    },
-    "task_invalid",
-    /sandbox bare has no image/,
-    { file: "tasks/two.ts", line: 4 },
-  ],
-  [
-    "a reserved mount path",
-    { ...project, "tasks/two.ts": `${taskHead}\nexport const two = sbx.workspace("/proc/x");` },
-    "task_invalid",
-    /\/proc is reserved/,
-    { file: "tasks/two.ts", line: 5 },
-  ],
-  [
-    "one sandbox id with two meanings",
-    {
-      ...project,
-      "tasks/two.ts": `${taskHead}export const two = task({ id: "two", sandbox: sbx.resources({ cpu: 1 }), run: async () => 1 });`,
-    },
-    "task_invalid",
-    /sandbox "s" of task "two" is defined twice/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "a queue that nobody declared",
-    { ...project, "tasks/two.ts": `${taskHead}export const two = ${named("two", 'queue: "q",')};` },
-    "task_invalid",
-    /queue "q", which no module declares/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "one queue with two limits",
-    {
-      ...project,
-      "tasks/two.ts":
-        'import { queue } from "@helmr/sdk"; queue({ name: "q" }); queue({ name: "q", concurrencyLimit: 1 });',
-    },
-    "task_invalid",
-    /queue "q" is declared twice/,
-    {},
-  ],
-  [
-    "a copied file that is not there",
-    {
-      ...project,
-      "tasks/two.ts": `${taskHead}import { source } from "@helmr/sdk"; export const two = task({ id: "two", sandbox: sandbox("t").image(image("t").from("a").copy("/a", source.file("gone.txt"))), run: async () => 1 });`,
-    },
-    "task_invalid",
-    /image "t" copies gone\.txt, which is not in the project/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "a brokered secret",
-    {
-      ...project,
-      "tasks/two.ts": `${taskHead}export const two = ${named("two", 'secrets: { A: { env: "A", broker: [{ host: "example.com" }] } },')};`,
-    },
-    "task_invalid",
-    /secret A to be brokered/,
-    { file: "tasks/two.ts" },
-  ],
-  [
-    "no task at all",
-    { ...project, "tasks/one.ts": "export {}" },
-    "task_invalid",
-    /no task was found in tasks/,
-    {},
-  ],
+interface Row {
+  what: string;
+  files: Files;
+  kind: string;
+  says: RegExp;
+  /** Where the fault is said to be: a file, a file and a line, or nowhere. */
+  at?: string;
+}
+
+const copying = 'sandbox("t").image(image("t").from("a").copy("/a", source.file("gone.txt")))';
+const brokered = 'secrets: { A: { env: "A", broker: [{ host: "example.com" }] } },';
+
+const faults: Row[] = [
+  /* the project */
+  {
+    what: "no config file",
+    files: without("helmr.config.ts"),
+    kind: "config_invalid",
+    says: /no helmr\.config\.ts: add one/,
+    at: "helmr.config.ts",
+  },
+  {
+    what: "no package.json",
+    files: without("package.json"),
+    kind: "config_invalid",
+    says: /no package\.json: add one/,
+    at: "package.json",
+  },
+  {
+    what: "a broken package.json",
+    files: withPackage("{"),
+    kind: "config_invalid",
+    says: /package\.json is not JSON/,
+    at: "package.json",
+  },
+  {
+    what: "a package.json that is a list",
+    files: withPackage("[]"),
+    kind: "config_invalid",
+    says: /must be a JSON object/,
+    at: "package.json",
+  },
+  {
+    what: "a config that is not one",
+    files: withConfig("export default {}"),
+    kind: "config_invalid",
+    says: /must default-export defineConfig/,
+    at: "helmr.config.ts",
+  },
+  {
+    what: "a config with an unknown key",
+    files: withConfig(helmrConfig('project: "p", dirs: ["tasks"], dir: 1')),
+    kind: "config_invalid",
+    says: /helmr\.config\.ts:2: config\.dir is unknown/,
+    at: "helmr.config.ts:2",
+  },
+  {
+    what: "a syntax error in the config",
+    files: withConfig("export default {"),
+    kind: "config_invalid",
+    says: /helmr\.config\.ts:1:/,
+    at: "helmr.config.ts:1",
+  },
+  {
+    what: "a directory that is not there",
+    files: withConfig(helmrConfig('project: "p", dirs: ["nowhere"]')),
+    kind: "config_invalid",
+    says: /dirs names nowhere/,
+  },
+  {
+    what: "no task at all",
+    files: withFile("export {}", "tasks/one.ts"),
+    kind: "task_invalid",
+    says: /no task was found in tasks/,
+  },
+
+  /* a module */
+  {
+    what: "a syntax error in a task",
+    files: withFile("const a: number = 1;\nconst b = ;\n"),
+    kind: "task_invalid",
+    says: /tasks\/bad\.ts:2:11: .*correct the syntax/,
+    at: "tasks/bad.ts:2",
+  },
+  {
+    what: "a syntax error in JavaScript",
+    files: withFile("export const b = {\n  a: 1\n  b: 2\n}", "tasks/bad.js"),
+    kind: "task_invalid",
+    says: /tasks\/bad\.js:3:3: .*correct the syntax/,
+    at: "tasks/bad.js:3",
+  },
+  {
+    what: "a syntax error that only a module has, in an imported file",
+    files: { ...withFile('import "../lib/bad";'), "lib/bad.ts": "const a = 1;\nlet = 2;" },
+    kind: "task_invalid",
+    says: /lib\/bad\.ts:2:1: /,
+    at: "lib/bad.ts:2",
+  },
+  {
+    what: "an enum",
+    files: withFile("enum A { B }"),
+    kind: "task_invalid",
+    says: /tasks\/bad\.ts:1:1: .*enum.*plain JavaScript/,
+    at: "tasks/bad.ts:1",
+  },
+  {
+    what: "a package that is not installed",
+    files: withFile('\nimport { z } from "zod/v4";\nexport const a = z;'),
+    kind: "task_invalid",
+    says: /tasks\/bad\.ts imports "zod".*"dependencies" in package\.json/,
+    at: "tasks/bad.ts:2",
+  },
+  {
+    what: "a file that is not there",
+    files: withFile('import "./gone";'),
+    kind: "task_invalid",
+    says: /Cannot find module 'tasks\/gone' imported from tasks\/bad\.ts/,
+    at: "tasks/bad.ts",
+  },
+  {
+    what: "an export that is not there",
+    files: withFile('import { gone } from "./one";\nconsole.log(gone)'),
+    kind: "task_invalid",
+    says: /does not provide an export named 'gone'/,
+    at: "tasks/bad.ts:1",
+  },
+  {
+    what: "a module that throws",
+    files: withFile("\n\nthrow new Error('no')"),
+    kind: "task_invalid",
+    says: /tasks\/bad\.ts:3: no/,
+    at: "tasks/bad.ts:3",
+  },
+  {
+    what: "an unhandled rejection of a module",
+    files: withFile("void Promise.reject(new Error('no'));\nawait new Promise(setImmediate);"),
+    kind: "task_invalid",
+    says: /tasks\/bad\.ts:1: no/,
+    at: "tasks/bad.ts:1",
+  },
+  {
+    what: "a module that never settles",
+    files: withFile("await new Promise(() => {})"),
+    kind: "task_invalid",
+    says: /never settled/,
+  },
+
+  /* a task */
+  {
+    what: "two tasks of one id",
+    files: withTask(`export const two = ${config("one")};`),
+    kind: "duplicate_task_id",
+    says: /"one" is used twice: tasks\/one\.ts \(one\) and tasks\/two\.ts \(two\)/,
+    at: "tasks/two.ts",
+  },
+  {
+    what: "a task exported as default",
+    files: withTask(`export default ${config("two")};`),
+    kind: "task_invalid",
+    says: /tasks\/two\.ts exports task "two" as default; export it by name/,
+    at: "tasks/two.ts",
+  },
+  {
+    what: "a task without a sandbox",
+    files: withTwo(""),
+    kind: "task_invalid",
+    says: /task two: sandbox is missing/,
+    at: "tasks/two.ts:4",
+  },
+  {
+    what: "a sandbox without an image",
+    files: withTwo('sandbox: sandbox("bare"),'),
+    kind: "task_invalid",
+    says: /sandbox bare has no image/,
+    at: "tasks/two.ts:4",
+  },
+  {
+    what: "a reserved mount path",
+    files: withTwo('sandbox: sbx.workspace("/proc/x"),'),
+    kind: "task_invalid",
+    says: /\/proc is reserved/,
+    at: "tasks/two.ts:4",
+  },
+  {
+    what: "one sandbox id with two meanings",
+    files: withTwo("sandbox: sbx.resources({ cpu: 1 }),"),
+    kind: "task_invalid",
+    says: /sandbox "s" of task "two" is defined twice/,
+    at: "tasks/two.ts",
+  },
+  {
+    what: "a queue that nobody declared",
+    files: withTwo('sandbox: sbx, queue: "q",'),
+    kind: "task_invalid",
+    says: /queue "q", which no module declares/,
+    at: "tasks/two.ts",
+  },
+  {
+    what: "one queue with two limits",
+    files: withFile(
+      'import { queue } from "@helmr/sdk";\n[1, 2].map((n) => queue({ name: "q", concurrencyLimit: n }));',
+    ),
+    kind: "task_invalid",
+    says: /queue "q" is declared twice/,
+  },
+  {
+    what: "a copied file that is not there",
+    files: withTask(
+      `import { source } from "@helmr/sdk";\nexport const two = ${config("two", `sandbox: ${copying},`)};`,
+    ),
+    kind: "task_invalid",
+    says: /image "t" copies gone\.txt, which is not in the project/,
+    at: "tasks/two.ts",
+  },
+  {
+    what: "a brokered secret",
+    files: withTwo(`sandbox: sbx, ${brokered}`),
+    kind: "task_invalid",
+    says: /secret A to be brokered/,
+    at: "tasks/two.ts",
+  },
 ];
 
-for (const [what, files, kind, message, place] of faults)
+for (const { what, files, kind, says, at } of faults)
   test(`${what} is ${kind}`, async () => {
     using guest = new Guest();
     const { code, loaded, outcome } = await index(guest, files);
-    assert.deepEqual(
-      [code, loaded?.failure, outcome?.kind, outcome?.errorName],
-      [1, kind, OUTCOME.failed, kind],
-    );
-    assert.match(loaded?.message ?? "", message);
-    assert.deepEqual(
-      { file: loaded?.file, line: loaded?.line },
-      { file: undefined, line: undefined, ...place, ...(place.line ? {} : { line: loaded?.line }) },
-    );
-    assert.equal(
-      (JSON.parse(outcome?.errorDetails ?? "{}") as { message: string }).message,
-      loaded?.message,
-    );
-    assert.doesNotMatch(loaded?.message ?? "", new RegExp(guest.root));
+    assert.deepEqual([code, outcome?.kind, outcome?.errorName], [1, OUTCOME.failed, kind]);
+    const { failure, message = "", file, line } = loaded ?? {};
+    assert.equal(failure, kind);
+    assert.match(message, says);
+    assert.equal([file, line].filter((part) => part !== undefined).join(":") || undefined, at);
+    assert.doesNotMatch(message, new RegExp(guest.root));
+    const details = JSON.parse(outcome?.errorDetails ?? "{}") as object;
+    assert.deepEqual({ file, line, ...details }, { failure_kind: kind, message, file, line });
   });
 
 test("a project becomes a manifest", async () => {
@@ -300,10 +288,15 @@ const img = image("agent").from("node:24-bookworm-slim").workdir("/app").env("A"
 const q = queue({ name: "slow", concurrencyLimit: 2 });
 export const full = task({
   id: "full",
-  sandbox: sandbox("big").image(img).workspace("/app").resources({ cpu: 4, memory: "4Gi", disk: "10GiB" })
+  sandbox: sandbox("big").image(img).workspace("/app")
+    .resources({ cpu: 4, memory: "4Gi", disk: "10GiB" })
     .network({ internet: { deny: ["10.0.0.0/8"] }, ports: [3000] }),
   maxDuration: "1h", ttl: "1.5s", queue: q, retry: { maxAttempts: 2 },
-  secrets: { KEY: { env: "KEY" }, CONF: { file: "conf/key", mode: "0o640", owner: "node" }, CREDS: { dir: "/run/creds" } },
+  secrets: {
+    KEY: { env: "KEY" },
+    CONF: { file: "conf/key", mode: "0o640", owner: "node" },
+    CREDS: { dir: "/run/creds" },
+  },
   run: async (event: { n: number }, ctx) => event.n,
 });
 export { full as again };
@@ -408,9 +401,10 @@ test("what a module prints while it is indexed is kept apart from the manifest",
   assert.equal((output as { project: string }).project, "p");
 });
 
-test("types are stripped in place, other files are copied, and what is never deployed stays behind", async () => {
+test("types are stripped in place and what is never deployed stays behind", async () => {
   using guest = new Guest();
-  const text = `${taskHead}const n: number = 1;\nexport const one = ${named("one")};\nconsole.log(n as unknown);\n`;
+  const typed = "const n: number = 1;\nconsole.log(n as unknown);";
+  const text = `${taskHead}${typed}\nexport const one = ${config("one")};\n`;
   await index(guest, {
     ...project,
     "tasks/one.ts": text,
@@ -436,7 +430,7 @@ test("a dependency that is installed next to the project is found", async () => 
   });
   const { output, stderr } = await index(guest, {
     ...project,
-    "tasks/one.ts": `${taskHead}import { id } from "dep";\nexport const one = task({ id, sandbox: sbx, run: async () => 1 });`,
+    "tasks/one.ts": `${taskHead}import { id } from "dep";\nexport const one = ${config('" + id + "')};`,
   });
   assert.equal(
     (output as { tasks: { id: string }[] } | undefined)?.tasks[0]?.id,

@@ -1,4 +1,5 @@
-// Task modules for tests, all in the file and under the name that Guest starts unless told otherwise.
+// Task modules for tests, all in the file and under the name that Guest starts unless told
+// otherwise.
 
 const head = `
 import { image, logger, sandbox, task } from "@helmr/sdk";
@@ -7,9 +8,8 @@ const sbx = sandbox("s").image(image("i").from("node:24-bookworm-slim"));
 
 /** A module whose task's `run` is this source, after two lines of its own. */
 export function taskWith(run: string, more = ""): Record<string, string> {
-  return {
-    "tasks/task.ts": `${head.trim()}\nexport const subject = task({ id: "subject", sandbox: sbx, ${more} run: ${run} });\n`,
-  };
+  const config = `{ id: "subject", sandbox: sbx, ${more} run: ${run} }`;
+  return { "tasks/task.ts": `${head.trim()}\nexport const subject = task(${config});\n` };
 }
 
 export const taskHead = head;

@@ -16,19 +16,22 @@ const rules = {
   },
   secret: {
     pattern: /^(?!(?:con|prn|aux|nul|com[1-9]|lpt[1-9])$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/i,
-    says: "must be 1 to 128 of A-Z a-z 0-9 _ . -, start with a letter, digit or _, and not be a device name such as NUL",
+    says:
+      "must be 1 to 128 of A-Z a-z 0-9 _ . -, start with a letter, digit or _, " +
+      "and not be a device name such as NUL",
   },
   variable: {
     pattern: /^(?!LD_|HELMR_)[A-Za-z_][A-Za-z0-9_]{0,127}$/,
-    says: "must be 1 to 128 of A-Z a-z 0-9 _, not start with a digit, and not start with LD_ or HELMR_",
+    says:
+      "must be 1 to 128 of A-Z a-z 0-9 _, not start with a digit, " +
+      "and not start with LD_ or HELMR_",
   },
   slug: {
     pattern: /^[a-z0-9][a-z0-9-]{0,62}$/,
     says: "must be 1 to 63 of a-z 0-9 - and start with a letter or digit",
   },
   account: {
-    pattern:
-      /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}(?::[A-Za-z_][A-Za-z0-9_.-]{0,31})?|\d{1,10}(?::\d{1,10})?)$/,
+    pattern: /^(?:[A-Za-z_][\w.-]{0,31}(?::[A-Za-z_][\w.-]{0,31})?|\d{1,10}(?::\d{1,10})?)$/,
     says: "must be a user, a uid, user:group or uid:gid",
   },
 } satisfies Record<string, Rule>;

@@ -26,8 +26,8 @@ export interface SecretDefinition {
 const maxSecrets = 64;
 const maxRules = 16;
 const kinds = ["env", "file", "dir"] as const;
-const host =
-  /^(?:\*\.)?(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
+const label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+const host = new RegExp(`^(?:\\*\\.)?${label}(?:\\.${label})*$`);
 
 function octal(field: string, value: unknown): string {
   const digits = /^(?:0o)?([0-7]{1,4})$/.exec(text(field, value))?.[1];

@@ -1,5 +1,5 @@
-// The two modes of a deployment. A fault goes out as A_LOADED with its file and line, then as a failed
-// outcome whose details are the same in JSON.
+// The two modes of a deployment. A fault goes out as A_LOADED with its file and line, then as a
+// failed outcome whose details are the same in JSON.
 import type { Channel } from "../channel.ts";
 import { failureOf, printed } from "../failure.ts";
 import { OUTCOME, STREAM_OUTPUT } from "../messages.ts";

@@ -1,4 +1,5 @@
-// Whether an image can run its tasks: Node is new enough, every dependency is there, every module loads.
+// Whether an image can run its tasks: Node is new enough, every dependency is there, every module
+// loads.
 import { pathToFileURL } from "node:url";
 import { DependencyMissingError, holds, registerResolution } from "../hooks.ts";
 import { resolutionChain, taskRoot } from "../places.ts";

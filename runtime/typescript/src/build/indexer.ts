@@ -1,4 +1,5 @@
-// Evaluates a project: strips its types, imports its config and every task file, and makes the manifest.
+// Evaluates a project: strips its types, imports its config and every task file, and makes the
+// manifest.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -35,7 +36,7 @@ function refuseFaulty(faults: ReadonlyMap<string, SyntaxFault>): void {
 
 const checkedFiles = 100;
 
-/** What Node says of a file's syntax. By its name a .ts file would be anything but a plain module. */
+/** What Node says of a file's syntax; by its name a .ts file would not be a plain module. */
 function complaint(path: string): string {
   const isModule = /\.m?ts$/.test(path);
   const { stderr } = isModule
@@ -75,7 +76,8 @@ async function importTasks(file: string): Promise<FoundTask[]> {
     if (exportName === "default")
       throw new Fault(
         "task_invalid",
-        `${file} exports task "${definition.id}" as default; export it by name: export const … = task({…})`,
+        `${file} exports task "${definition.id}" as default; ` +
+          `export it by name: export const … = task({…})`,
         { file },
       );
     found.push({ file, exportName, definition });
@@ -93,8 +95,8 @@ function unique(tasks: readonly FoundTask[]): FoundTask[] {
     else if (first.definition !== task.definition)
       throw new Fault(
         "duplicate_task_id",
-        `task id "${id}" is used twice: ${first.file} (${first.exportName}) and ${task.file} (${task.exportName}); ` +
-          `give one of them another id`,
+        `task id "${id}" is used twice: ${first.file} (${first.exportName}) ` +
+          `and ${task.file} (${task.exportName}); give one of them another id`,
         { file: task.file },
       );
   }
@@ -106,8 +108,8 @@ function refuseBrokered({ file, definition }: FoundTask): void {
   if (brokered)
     throw new Fault(
       "task_invalid",
-      `${file}: task "${definition.id}" asks for secret ${brokered.name} to be brokered, which this platform cannot do yet; ` +
-        `remove "broker"`,
+      `${file}: task "${definition.id}" asks for secret ${brokered.name} to be brokered, ` +
+        `which this platform cannot do yet; remove "broker"`,
       { file },
     );
 }
@@ -128,7 +130,8 @@ export async function index(options: IndexOptions): Promise<object> {
   if (tasks.length === 0)
     throw new Fault(
       "task_invalid",
-      `no task was found in ${config.dirs.join(", ")}; export one by name: export const … = task({…})`,
+      `no task was found in ${config.dirs.join(", ")}; ` +
+        `export one by name: export const … = task({…})`,
     );
   tasks.forEach(refuseBrokered);
   return manifest({

@@ -86,8 +86,8 @@ class Definitions {
     if (known !== undefined && known.json !== json)
       throw new Fault(
         "task_invalid",
-        `${user.file}: ${this.#kind} "${id}" of task "${user.definition.id}" is defined twice and differently; ` +
-          `give one of them another id`,
+        `${user.file}: ${this.#kind} "${id}" of task "${user.definition.id}" is defined twice ` +
+          `and differently; give one of them another id`,
         { file: user.file },
       );
     if (known === undefined) this.#byId.set(id, { object, json });
@@ -125,8 +125,8 @@ function checkQueue(queues: ReadonlyMap<string, unknown>, { file, definition }: 
   if (definition.queue === undefined || queues.has(definition.queue)) return;
   throw new Fault(
     "task_invalid",
-    `${file}: task "${definition.id}" names queue "${definition.queue}", which no module declares; ` +
-      `declare it with queue({ name: "${definition.queue}" })`,
+    `${file}: task "${definition.id}" names queue "${definition.queue}", ` +
+      `which no module declares; declare it with queue({ name: "${definition.queue}" })`,
     { file },
   );
 }

@@ -1,4 +1,5 @@
-// The parts of a project that are read before any task: package.json, the config, the list of files.
+// The parts of a project that are read before any task: package.json, the config, the list of
+// files.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { definitionOf } from "../sdk.ts";
@@ -19,7 +20,8 @@ export function readDependencies(root: string): string[] {
     text = readFileSync(`${root}/${file}`, "utf8");
   } catch {
     throw invalid(
-      'there is no package.json: add one next to the config, at least {"private": true, "type": "module"}',
+      "there is no package.json: add one next to the config, " +
+        'at least {"private": true, "type": "module"}',
     );
   }
   let parsed: { dependencies?: unknown; optionalDependencies?: unknown } | null;

@@ -1,5 +1,5 @@
-// Types are taken out once, here. Each file keeps its name, and every remaining character its line and
-// column, so that stack traces point into what the author wrote.
+// Types are taken out once, here. Each file keeps its name, and every remaining character its line
+// and column, so that stack traces point into what the author wrote.
 import {
   chmodSync,
   copyFileSync,

@@ -54,7 +54,8 @@ function scoped(path: string, { projectId, environmentId }: RequestOptions): str
   if (projectId === undefined && environmentId === undefined) return `/api${path}`;
   if (projectId === undefined || environmentId === undefined)
     throw new TypeError("projectId and environmentId must be given together");
-  return `/api/projects/${encodeURIComponent(projectId)}/environments/${encodeURIComponent(environmentId)}${path}`;
+  const [project, environment] = [projectId, environmentId].map(encodeURIComponent);
+  return `/api/projects/${project}/environments/${environment}${path}`;
 }
 
 function errorOf(status: number, body: string, requestId: string | null): Error {
