@@ -404,7 +404,11 @@ TEST(a_client_that_leaves_while_it_is_served_harms_nobody)
     CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
     close(fd);
     CHECK(is_alive());
+
+    int answers = atomic_load(&testing_answered);
     sem_post(&gate);
+    CHECK(testing_answers_reach(answers + 1));
+    CHECK(atomic_load(&testing_last_status) == 499 || atomic_load(&testing_last_status) == 204);
     CHECK(is_alive());
 }
 

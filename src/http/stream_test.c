@@ -454,16 +454,14 @@ TEST(a_client_that_leaves_while_parked_is_dropped)
         sched_yield();
     close(fd);
 
-    int64_t until = time_boot_ms() + 10000;
-    while (atomic_load(&testing_answered) == answers)
-        CHECK(time_boot_ms() < until);
+    CHECK(testing_answers_reach(answers + 1));
     CHECK(atomic_load(&testing_last_status) == 499);
     publish(1);
     CHECK(testing_ask("GET /wait?after=0 HTTP/1.1\r\n" HOST END, &reply) == 200);
     CHECK(atomic_load(&parked_runs) == runs + 2);
 }
 
-/* Runs last: afterwards there is no server. */
+/* From here on there is no server any more. */
 TEST(a_shutdown_ends_streams_and_asks_parked_calls_once_more)
 {
     int runs = atomic_load(&parked_runs);
@@ -479,6 +477,24 @@ TEST(a_shutdown_ends_streams_and_asks_parked_calls_once_more)
     CHECK(testing_hear_until(stream, "0\r\n\r\n"));
     CHECK(testing_is_closed(stream));
     CHECK(all_released());
+}
+
+/* Its own server, whose streams end soon. */
+TEST(a_stream_ends_after_its_time_and_can_be_resumed)
+{
+    static const struct http_config brief = {.stream_end_ms = 100};
+
+    testing_stop();
+    testing_start(routes, COUNT_OF(routes), &brief);
+    atomic_store(&published, 2);
+
+    AUTO_FD int fd = testing_dial();
+
+    CHECK(testing_say(fd, STR("GET /events HTTP/1.1\r\n" HOST END)));
+    CHECK(testing_hear(fd, &reply) && strstr(reply.body, "data: 2\n\n"));
+    CHECK(testing_say(fd, STR("GET /events HTTP/1.1\r\n" HOST "Last-Event-ID: 2\r\n" END)));
+    CHECK(testing_hear(fd, &reply) && reply.len == 0);
+    testing_begin_stop(1000);
 }
 
 int main(void)

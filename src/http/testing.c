@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/own.h"
+#include "base/time.h"
 
 struct http_server *testing_server;
 char testing_unix_path[64];
@@ -113,6 +115,15 @@ void testing_stop(void)
     loop_destroy(TAKE(loop));
     if (rmdir(folder) < 0)
         printf("# %s is not empty: %s\n", folder, strerror(errno));
+}
+
+bool testing_answers_reach(int n)
+{
+    int64_t until = time_boot_ms() + 10000;
+
+    while (atomic_load(&testing_answered) < n && time_boot_ms() < until)
+        sched_yield();
+    return atomic_load(&testing_answered) >= n;
 }
 
 static int dial(int family, const struct sockaddr *name, socklen_t len, int buffer)
@@ -259,6 +270,7 @@ bool testing_hear_headless(int fd, struct reply *reply)
 bool testing_hear_until(int fd, const char *text)
 {
     size_t want = strlen(text), len = 0;
+    int64_t until = time_boot_ms() + 10000;
     char seen[256];
 
     while (len < want || memcmp(seen + len - want, text, want) != 0) {
@@ -266,7 +278,7 @@ bool testing_hear_until(int fd, const char *text)
             memmove(seen, seen + len - want, want);
             len = want;
         }
-        if (!read_byte(fd, seen + len))
+        if (time_boot_ms() > until || !read_byte(fd, seen + len))
             return false;
         len++;
     }

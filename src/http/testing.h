@@ -20,6 +20,9 @@ extern char testing_unix_path[64];
 extern int testing_port;
 extern _Atomic int testing_authorized, testing_answered, testing_last_status;
 
+/* Waits until that many answers were reported; false after ten seconds. */
+bool testing_answers_reach(int n);
+
 int testing_dial(void);
 int testing_dial_unix(void);
 /* With a receive buffer so small that a big answer cannot hide in it. */
