@@ -1,6 +1,7 @@
 /* tree_remove of base/file.h: recursive removal of what a hostile program may have made. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -106,4 +107,22 @@ bool tree_remove(int parent_fd, const char *name, struct error *err)
     if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
         return error_set(err, ERR_INVALID, "\"%.64s\" is no name inside a directory", name);
     return remove_at(parent_fd, name, 0, err);
+}
+
+bool folder_remove(const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char parent[PATH_MAX];
+
+    if (!slash || slash == path || !slash[1])
+        return error_set(err, ERR_INVALID, "%s is not a path with a parent", path);
+    if ((size_t)(slash - path) >= sizeof parent)
+        return error_set(err, ERR_TOO_LARGE, "a path is too long");
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+
+    AUTO_FD int fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? true : error_errno(err, "open %s", parent);
+    return tree_remove(fd, slash + 1, err);
 }

@@ -579,6 +579,7 @@ void wire_write(struct json_writer *writer, const char *name, const struct json_
         case JSON_OBJ: wire_write(writer, field->name, field->fields, at); break;
         case JSON_LIST: write_list(writer, field, at); break;
         case JSON_MAP: write_map(writer, field->name, at); break;
+        case JSON_NUMBER: break; /* no message here has a fraction */
         }
     }
     json_close(writer);

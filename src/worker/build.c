@@ -50,14 +50,18 @@ static bool open_base(struct build *build, struct error *err)
     return image_unpack(store, &build->base, &build->arena, &build->base_layers, err);
 }
 
+static bool install(struct build *build, struct error *err)
+{
+    return open_base(build, err) && build_install(build, err);
+}
+
 /* In order; each is announced, timed, and ends the build when it fails. */
 static const struct phase {
     const char *name;
     bool (*run)(struct build *build, struct error *err);
 } phases[] = {
     {"unpack",   build_unpack  },
-    {"install",  open_base     },
-    {"install",  build_install },
+    {"install",  install       },
     {"evaluate", build_evaluate},
     {"image",    build_images  },
     {"load",     build_load    },
@@ -219,12 +223,12 @@ void *build_main(void *arg)
             report_failure(lease, &build.line, &build.failure, is_started, &err);
     }
     output_destroy(build.output);
-    if (!tree_remove(AT_FDCWD, build.folder, &ignored))
+    if (!folder_remove(build.folder, &ignored))
         log_warn("build folder left behind", LOG_ERR(&ignored));
     line_close(&build.line);
     buf_finish(&build.line_text);
     arena_finish(&build.arena);
     close(build.room);
-    lease_end(lease);
+    lease_done(lease);
     return NULL;
 }

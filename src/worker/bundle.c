@@ -33,7 +33,7 @@ static bool publish(const char *staging, const char *path, struct error *err)
         return true;
     if (errno != EEXIST && errno != ENOTEMPTY)
         return error_errno(err, "rename %s", path);
-    return tree_remove(AT_FDCWD, staging, err);
+    return folder_remove(staging, err);
 }
 
 bool bundle_open(struct line *line, const char *work_dir, const char *digest, int64_t size,

@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "base/table.h"
 #include "engine/kvm.h"
+#pragma weak kvm_probe
 #include "image/image.h"
 #include "worker/commands.h"
 #include "worker/worker.h"
@@ -210,7 +211,7 @@ static void check_engines(struct doctor *doctor)
     for (size_t i = 0; i < n_engines; i++)
         check_engine(doctor, engines[i]);
     engine_host_close(doctor->worker.host);
-    if (!tree_remove(AT_FDCWD, work_dir, &err))
+    if (!folder_remove(work_dir, &err))
         find(doctor, LEVEL_WARNING, "host", NULL, "%s", err.text);
     if (!doctor->has_engine)
         find(doctor, LEVEL_FAIL, "engines", "apt-get install runsc",

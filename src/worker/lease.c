@@ -162,7 +162,7 @@ void lease_stop_all(struct lease_table *table)
     pthread_mutex_unlock(&table->lock);
 }
 
-void lease_end(struct lease *lease)
+void lease_done(struct lease *lease)
 {
     struct worker *worker = lease->worker;
 

@@ -72,7 +72,7 @@ void lease_cancel(struct lease_table *table, struct str id, struct str reason, b
 void lease_stop_all(struct lease_table *table);
 
 /* The thread's last act; after it the lease is freed by lease_reap. */
-void lease_end(struct lease *lease);
+void lease_done(struct lease *lease);
 
 /* Joins and frees every lease that is over; returns how many are left. */
 size_t lease_reap(struct lease_table *table);

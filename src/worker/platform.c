@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/encode.h"
 #include "base/file.h"
 #include "base/id.h"
@@ -43,9 +44,8 @@ static bool lay_out(const char *folder, struct error *err)
         !archive_unpack(fd, folder, PLATFORM_BYTES_MAX, PLATFORM_ENTRIES_MAX, err))
         return error_wrap(err, "unpacking the platform");
     for (size_t i = 0; i < COUNT_OF(mount_points); i++) {
-        char path[4400];
-        snprintf(path, sizeof path, "%s/%s", folder, mount_points[i]);
-        if (!directory_make(path, 0755, err))
+        AUTO(arena_finish) struct arena arena = {0};
+        if (!directory_make(arena_printf(&arena, "%s/%s", folder, mount_points[i]), 0755, err))
             return false;
     }
     return true;

@@ -1,6 +1,8 @@
 #include "worker/platform_archive.h"
 
-#ifdef PLATFORM_ARCHIVE
+#ifdef HAS_PLATFORM_ARCHIVE
+#include "platform_header.h"
+
 __asm__(".section .rodata\n"
         ".balign 16\n"
         ".global platform_archive\n"

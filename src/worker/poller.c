@@ -1,4 +1,4 @@
-/* The pollers: one asks for work while there is room, one listens for messages always. */
+/* The pollers: two ask for work while there is room, one listens for messages always. */
 #include <poll.h>
 #include <string.h>
 
@@ -16,7 +16,6 @@ enum {
 void worker_room_grew(struct worker *worker)
 {
     pthread_mutex_lock(&worker->room_lock);
-    worker->room_version++;
     pthread_cond_broadcast(&worker->room_grew);
     pthread_mutex_unlock(&worker->room_lock);
 }
@@ -88,15 +87,11 @@ static void accept_grant(struct worker *worker, struct line *line, const struct 
         abort();
 }
 
-static struct json_list wanted_kinds(const struct room *room, struct str kinds[2])
+static bool has_room(const struct room *room, bool for_builds)
 {
-    size_t n = 0;
-
-    if (room->slots > 0 && room->cpu_millis > 0 && room->memory_mib > 0)
-        kinds[n++] = STR("run");
-    if (room->build_slots > 0)
-        kinds[n++] = STR("build");
-    return (struct json_list){kinds, n};
+    if (for_builds)
+        return room->build_slots > 0;
+    return room->slots > 0 && room->cpu_millis > 0 && room->memory_mib > 0;
 }
 
 static bool poll_once(struct worker *worker, struct line *line, struct json_list accept,
@@ -131,45 +126,41 @@ static bool poll_once(struct worker *worker, struct line *line, struct json_list
 }
 
 /* Waits until there is room to offer; false when the worker stops. */
-static bool wait_for_room(struct worker *worker, uint64_t *seen, struct room *room,
-                          struct json_list *accept, struct str kinds[2])
+static bool wait_for_room(struct worker *worker, bool for_builds, struct room *room)
 {
     pthread_mutex_lock(&worker->room_lock);
     for (;;) {
         *room = capacity_free(&worker->capacity);
-        *accept = wanted_kinds(room, kinds);
-        if (is_ending(worker) || (accept->n > 0 && !atomic_load(&worker->draining)))
+        if (is_ending(worker) || (has_room(room, for_builds) && !atomic_load(&worker->draining)))
             break;
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += 1;
         pthread_cond_timedwait(&worker->room_grew, &worker->room_lock, &until);
     }
-    *seen = worker->room_version;
     pthread_mutex_unlock(&worker->room_lock);
     return !is_ending(worker);
 }
 
-void *work_poller_main(void *arg)
+/* Runs and builds are asked for apart: a poll that waits for one must not keep the other from
+ * being asked for the moment there is room for it. */
+static void *poll_for_work(struct worker *worker, bool for_builds)
 {
-    struct worker *worker = arg;
+    struct str kind = for_builds ? STR("build") : STR("run");
     struct line line;
     struct error err;
-    struct str kinds[2];
-    struct json_list accept;
     struct room room;
-    uint64_t seen;
 
     if (!line_open(&worker->link, &line, &err)) {
         log_error("poller cannot start", LOG_ERR(&err));
         return NULL;
     }
     line.abort = &worker->stopping;
-    while (wait_for_room(worker, &seen, &room, &accept, kinds)) {
+    while (wait_for_room(worker, for_builds, &room)) {
         AUTO(arena_finish) struct arena arena = {0};
         struct wire_poll_answer answer = {0};
 
-        if (!poll_once(worker, &line, accept, room, &answer, &arena))
+        if (!poll_once(worker, &line, (struct json_list){&kind, 1}, room, &answer, &arena))
             continue;
         const struct wire_grant *grants = answer.grants.items;
         for (size_t i = 0; i < answer.grants.n; i++)
@@ -178,6 +169,16 @@ void *work_poller_main(void *arg)
     }
     line_close(&line);
     return NULL;
+}
+
+void *run_poller_main(void *arg)
+{
+    return poll_for_work(arg, false);
+}
+
+void *build_poller_main(void *arg)
+{
+    return poll_for_work(arg, true);
 }
 
 static void take_message(struct worker *worker, const struct wire_message *message)

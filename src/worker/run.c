@@ -262,7 +262,7 @@ void *run_main(void *arg)
 
     if (!line_open(&lease->worker->link, &run.line, &err)) {
         log_error("no line to the server", LOG_ERR(&err));
-        lease_end(lease);
+        lease_done(lease);
         return NULL;
     }
     bool is_reported = execute(&run, &err);
@@ -276,6 +276,6 @@ void *run_main(void *arg)
     }
     line_close(&run.line);
     arena_finish(&run.arena);
-    lease_end(lease);
+    lease_done(lease);
     return NULL;
 }

@@ -91,7 +91,8 @@ static void wind_down(struct worker *worker)
 
 static bool run_threads(struct worker *worker, int signals, struct error *err)
 {
-    void *(*const bodies[])(void *) = {keeper_main, work_poller_main, message_poller_main};
+    void *(*const bodies[])(void *) = {keeper_main, run_poller_main, build_poller_main,
+                                       message_poller_main};
     pthread_t threads[COUNT_OF(bodies)];
 
     for (size_t i = 0; i < COUNT_OF(bodies); i++)

@@ -1,7 +1,7 @@
 /* The worker process: holds leases, runs sandboxes, reports. It never decides.
  *
- * Threads: main (signals, drain), keeper (heartbeat, renewals, bearer), two pollers (work,
- * messages), and one per lease. Everything shared is in this struct, behind its own locks.
+ * Threads: main (signals, drain), keeper (heartbeat, renewals, bearer), three pollers (runs,
+ * builds, messages), and one per lease. Everything shared is in this struct, behind its own locks.
  */
 #pragma once
 
@@ -30,7 +30,6 @@ struct worker {
 
     pthread_mutex_t room_lock;
     pthread_cond_t room_grew;
-    uint64_t room_version; /* raised when capacity comes back */
 
     atomic_bool draining;   /* takes no new work */
     volatile bool stopping; /* pollers and keeper end; also aborts their calls under way */
@@ -47,7 +46,8 @@ void worker_room_grew(struct worker *worker);
 
 /* Thread bodies; arg is the worker, or the lease. */
 void *keeper_main(void *arg);
-void *work_poller_main(void *arg);
+void *run_poller_main(void *arg);
+void *build_poller_main(void *arg);
 void *message_poller_main(void *arg);
 void *run_main(void *arg);
 void *build_main(void *arg);

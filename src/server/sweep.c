@@ -1,0 +1,292 @@
+#include "server/sweep.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "model/deployment_state.h"
+#include "model/worker_state.h"
+#include "server/deployment_store.h"
+#include "server/lease.h"
+#include "store/queries.h"
+
+enum {
+    TICK_MS = 250,
+    BATCH = 100,
+    GRACE_MS = 5 * 1000,
+    SILENT_MS = 60 * 1000,
+    QUEUED_MAX_MS = 24 * 60 * 60 * 1000,
+    BUILDING_MAX_MS = 60 * 60 * 1000,
+    FORGET_MS = 10 * 60 * 1000,
+};
+
+struct sweeper {
+    struct server *server;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_stopping;
+};
+
+struct pass {
+    struct server *server;
+    struct arena arena;
+    int64_t now;
+};
+
+/* One subject of a job in a transaction of its own: one that fails holds up no other. */
+typedef bool sweep_one(struct pass *pass, struct tx *tx, const char *id, const char *detail,
+                       struct wakes *wakes, struct error *err);
+
+static void apply(struct pass *pass, const char *job, sweep_one *one, const char *id,
+                  const char *detail)
+{
+    struct wakes wakes = {0};
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    bool fine = store_begin(pass->server->store, &tx, &err) &&
+                one(pass, tx, id, detail, &wakes, &err) &&
+                hub_commit(&pass->server->hub, &tx, &wakes, &err);
+    /* Stale or moved meanwhile means that somebody else did it. */
+    if (!fine && err.code != ERR_LEASE_STALE && err.code != ERR_CONFLICT)
+        log_warn("sweep failed", LOG_STR("job", job), LOG_STR("subject", id), LOG_ERR(&err));
+}
+
+static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const char *reason,
+                      struct wakes *wakes, struct error *err)
+{
+    struct lease_row lease;
+    struct lease_fault fault = {
+        .reason = "lost",
+        .source = "sweeper",
+        .layer = "guest_runtime",
+        .failure_kind = "worker_lost",
+        .text = STR("the worker did not renew the lease"),
+    };
+
+    if (!lease_load(tx, id, &pass->arena, &lease, err))
+        return false;
+    fault.on = strcmp(reason, "state") == 0  ? LEASE_STATE_DEADLINE
+               : strcmp(reason, "hard") == 0 ? LEASE_HARD_DEADLINE
+                                             : LEASE_EXPIRE;
+    if (!lease.started_ms && fault.on == LEASE_EXPIRE)
+        fault.reason = "expired";
+    if (fault.on != LEASE_HARD_DEADLINE || lease.subject != SUBJECT_RUN)
+        return lease_give_back(pass->server, tx, &lease, &fault, wakes, err);
+
+    const struct run_end end = {
+        .has_exit_code = true,
+        .exit_code = 1,
+        .layer = "timeout",
+        .failure_kind = "max_duration_exceeded",
+        .message = STR("the run exceeded its maximum duration and its worker did not end it"),
+        .source = "sweeper",
+    };
+    struct run_row run;
+    return lease_apply(tx, &lease, LEASE_HARD_DEADLINE, 0, err) &&
+           run_row_load(tx, lease.subject_id, &pass->arena, &run, err) &&
+           run_finish(tx, &run, RUN_MAX_DURATION, &end, wakes, err);
+}
+
+static bool lose_worker(struct pass *pass, struct tx *tx, const char *id, const char *state_text,
+                        struct wakes *wakes, struct error *err)
+{
+    static const struct lease_fault fault = {
+        .on = LEASE_EXPIRE,
+        .reason = "lost",
+        .source = "sweeper",
+        .layer = "guest_runtime",
+        .failure_kind = "worker_lost",
+        .text = {"the worker is not heard of", 26},
+    };
+    enum worker_state before, after;
+    struct rows rows;
+
+    if (!worker_state_parse(str_of(state_text), &before))
+        return error_set(err, ERR_INTERNAL, "worker %s is in no known state", id);
+    after = before;
+    enum worker_event on =
+        before == WORKER_REGISTERING ? WORKER_REGISTRATION_DEADLINE : WORKER_HEARTBEAT_LOST;
+    if (!worker_state_apply(&after, on))
+        return error_set(err, ERR_CONFLICT, "worker %s is not live", id);
+    return STORE(tx, &worker_set_state, &pass->arena, &rows, err, V_TEXT(id),
+                 V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
+                 V_INT(pass->now)) &&
+           lease_end_all(pass->server, tx, id, &fault, wakes, err);
+}
+
+static bool expire_run(struct pass *pass, struct tx *tx, const char *id, const char *detail UNUSED,
+                       struct wakes *wakes, struct error *err)
+{
+    const struct run_end end = {.message = STR("no worker started it within its ttl"),
+                                .source = "sweeper"};
+    struct run_row run;
+
+    return run_row_load(tx, id, &pass->arena, &run, err) &&
+           run_finish(tx, &run, RUN_TTL, &end, wakes, err);
+}
+
+static bool end_cancelled(struct pass *pass, struct tx *tx, const char *id,
+                          const char *detail UNUSED, struct wakes *wakes, struct error *err)
+{
+    const struct run_end end = {.source = "sweeper"};
+    struct lease_row lease;
+    struct run_row run;
+    struct rows rows;
+
+    if (!STORE(tx, &lease_live_find, &pass->arena, &rows, err, V_TEXT("run"), V_TEXT(id)) ||
+        !run_row_load(tx, id, &pass->arena, &run, err))
+        return false;
+    if (rows.n_rows > 0 &&
+        (!lease_load(tx, row_text(&rows, 0, LEASE_LIVE_FIND_ID), &pass->arena, &lease, err) ||
+         !lease_apply(tx, &lease, LEASE_CANCEL_GRACE, 0, err)))
+        return false;
+    return run_finish(tx, &run, RUN_CANCEL_GRACE, &end, wakes, err);
+}
+
+static bool fail_deployment(struct pass *pass UNUSED, struct tx *tx, const char *id,
+                            const char *state, struct wakes *wakes, struct error *err)
+{
+    bool queued = strcmp(state, "queued") == 0;
+    const struct deployment_fault fault = {
+        .layer = "deployment_build",
+        .failure_kind = "build_cancelled",
+        .message = queued ? STR("no worker took the build within 24 hours")
+                          : STR("the build took longer than 60 minutes"),
+        .source = "sweeper",
+    };
+
+    return deployment_end_failed(tx, id,
+                                 queued ? DEPLOYMENT_QUEUE_DEADLINE : DEPLOYMENT_BUILD_DEADLINE,
+                                 &fault, wakes, err);
+}
+
+static bool find(struct pass *pass, const struct query *query, const struct value *params, size_t n,
+                 struct rows *rows)
+{
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    if (store_begin_read(pass->server->store, &tx, &err) &&
+        store_run(tx, query, params, n, &pass->arena, rows, &err))
+        return true;
+    log_warn("sweep cannot read", LOG_STR("query", query->name), LOG_ERR(&err));
+    return false;
+}
+
+static void sweep(struct pass *pass, const char *job, const struct query *query,
+                  const struct value *params, size_t n, sweep_one *one)
+{
+    struct rows rows;
+
+    if (!find(pass, query, params, n, &rows))
+        return;
+    for (size_t i = 0; i < rows.n_rows; i++)
+        apply(pass, job, one, row_text(&rows, i, 0),
+              rows.n_columns > 1 ? row_text(&rows, i, 1) : "");
+}
+
+#define SWEEP(pass, job, query, one, ...)                        \
+    sweep(pass, job, query, (const struct value[]){__VA_ARGS__}, \
+          sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), one)
+
+/* Polls of a group are woken when a delay ends; nobody else would. */
+static void wake_due(struct pass *pass)
+{
+    const struct value params[] = {V_INT(pass->now), V_INT(pass->now - 2 * TICK_MS)};
+    struct rows rows;
+
+    if (!find(pass, &groups_due, params, COUNT_OF(params), &rows))
+        return;
+    for (size_t i = 0; i < rows.n_rows; i++)
+        hub_wake(&pass->server->hub,
+                 arena_printf(&pass->arena, "g%s", row_text(&rows, i, GROUPS_DUE_GROUP_ID)));
+}
+
+void sweep_once(struct server *server)
+{
+    struct pass pass = {.server = server, .now = time_now_ms()};
+    int64_t now = pass.now;
+
+    SWEEP(&pass, "leases", &leases_overdue, end_lease, V_INT(now), V_INT(now - GRACE_MS),
+          V_INT(BATCH));
+    SWEEP(&pass, "workers", &workers_silent, lose_worker, V_INT(now - SILENT_MS), V_INT(BATCH));
+    SWEEP(&pass, "ttl", &runs_past_ttl, expire_run, V_INT(now), V_INT(BATCH));
+    SWEEP(&pass, "cancel", &runs_past_cancel, end_cancelled, V_INT(now), V_INT(BATCH));
+    SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
+          V_INT(now - BUILDING_MAX_MS), V_INT(BATCH));
+    wake_due(&pass);
+    arena_finish(&pass.arena);
+}
+
+static void forget_old(struct server *server)
+{
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    if (!store_begin(server->store, &tx, &err) ||
+        !STORE(tx, &idempotency_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
+        !store_commit(&tx, &err))
+        log_warn("old idempotency keys not removed", LOG_ERR(&err));
+}
+
+static void *sweeper_main(void *arg)
+{
+    struct sweeper *sweeper = arg;
+    int64_t forget_ms = time_boot_ms() + FORGET_MS;
+
+    pthread_mutex_lock(&sweeper->lock);
+    while (!sweeper->is_stopping) {
+        struct timespec until;
+
+        pthread_mutex_unlock(&sweeper->lock);
+        sweep_once(sweeper->server);
+        if (time_boot_ms() > forget_ms) {
+            forget_ms = time_boot_ms() + FORGET_MS;
+            forget_old(sweeper->server);
+        }
+        pthread_mutex_lock(&sweeper->lock);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += TICK_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000L;
+        }
+        if (!sweeper->is_stopping)
+            pthread_cond_timedwait(&sweeper->changed, &sweeper->lock, &until);
+    }
+    pthread_mutex_unlock(&sweeper->lock);
+    return NULL;
+}
+
+bool sweeper_start(struct server *server, struct sweeper **sweeper, struct error *err)
+{
+    struct sweeper *made = alloc(sizeof *made);
+
+    *made = (struct sweeper){.server = server};
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    if (pthread_create(&made->thread, NULL, sweeper_main, made) != 0) {
+        free(made);
+        return error_set(err, ERR_INTERNAL, "the sweeper's thread could not be made");
+    }
+    *sweeper = made;
+    return true;
+}
+
+void sweeper_stop(struct sweeper *sweeper)
+{
+    if (!sweeper)
+        return;
+    pthread_mutex_lock(&sweeper->lock);
+    sweeper->is_stopping = true;
+    pthread_cond_signal(&sweeper->changed);
+    pthread_mutex_unlock(&sweeper->lock);
+    pthread_join(sweeper->thread, NULL);
+    pthread_mutex_destroy(&sweeper->lock);
+    pthread_cond_destroy(&sweeper->changed);
+    free(sweeper);
+}

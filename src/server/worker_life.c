@@ -1,0 +1,252 @@
+/* A worker's own state: activation, heartbeats, drain; and the fleet as people see it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/time.h"
+#include "model/grade.h"
+#include "model/worker_state.h"
+#include "server/caller.h"
+#include "server/json_row.h"
+#include "server/outbox.h"
+#include "server/page.h"
+#include "server/worker_plane.h"
+#include "store/queries.h"
+
+enum { CAPABILITIES_MAX = 256 * 1024 };
+
+static bool superseded(struct error *err)
+{
+    return error_set(err, ERR_EPOCH_SUPERSEDED, "a newer process of this worker is active");
+}
+
+static bool load_state(struct call *call, struct tx *tx, const char *id, int64_t epoch,
+                       enum worker_state *state, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &worker_epoch, call->arena, &rows, err, V_TEXT(id)))
+        return false;
+    if (rows.n_rows == 0)
+        return error_set(err, ERR_NOT_FOUND, "there is no worker %s", id);
+    if (epoch && row_int(&rows, 0, WORKER_EPOCH_EPOCH) != epoch)
+        return superseded(err);
+    if (!worker_state_parse(row_str(&rows, 0, WORKER_EPOCH_STATE), state))
+        return error_set(err, ERR_INTERNAL, "worker %s is in no known state", id);
+    return true;
+}
+
+/* Stored as 0 any, 1 shared-kernel, 2 user-kernel, 3 microvm. */
+static bool grade_number(struct str name, int64_t *number, struct error *err)
+{
+    enum grade grade;
+
+    if (!grade_parse(name, &grade))
+        return error_set(err, ERR_INVALID, "capabilities.grade is no grade");
+    *number = (int64_t)grade + 1;
+    return true;
+}
+
+bool worker_activate_post(struct call *call, struct response *res, struct error *err)
+{
+    struct server *server = server_of(call);
+    const struct caller *caller = caller_of(call);
+    AUTO(buf_finish) struct buf text = {.max = CAPABILITIES_MAX};
+    struct json_writer json = json_begin(&text);
+    struct wire_activate wanted;
+    enum worker_state before, after;
+    struct rows rows;
+    int64_t grade;
+    AUTO_TX tx = NULL;
+
+    if (!worker_read(call, wire_activate_fields, &wanted, sizeof wanted, err) ||
+        !grade_number(wanted.capabilities.grade, &grade, err) ||
+        !store_begin(server->store, &tx, err) ||
+        !load_state(call, tx, caller->id, wanted.epoch, &before, err))
+        return false;
+    after = before;
+    if (before != WORKER_DRAINING && before != WORKER_ACTIVE &&
+        !worker_state_apply(&after, WORKER_ACTIVATE))
+        return error_set(err, ERR_CONFLICT, "a worker that is %s cannot become active",
+                         worker_state_name(before));
+    wire_write(&json, NULL, wire_capabilities_fields, &wanted.capabilities);
+    if (!json_end(&json, err) ||
+        !STORE(tx, &worker_activate, call->arena, &rows, err, V_TEXT(caller->id),
+               V_INT(wanted.epoch), V_TEXT(worker_state_name(before)),
+               V_TEXT(worker_state_name(after)), V_STR(buf_str(&text)),
+               V_STR(wanted.capabilities.engine), V_INT(grade),
+               V_INT(wanted.capabilities.accelerated), V_STR(wanted.capabilities.arch),
+               V_INT(time_now_ms())) ||
+        !store_commit(&tx, err))
+        return false;
+    const struct wire_state state = {str_of(worker_state_name(after))};
+    return worker_answer(res, wire_state_fields, &state, err);
+}
+
+static struct str list_text(const struct json_list *list, struct arena *arena)
+{
+    struct buf text = {.max = CAPABILITIES_MAX};
+    struct json_writer json = json_begin(&text);
+    struct error err;
+
+    json_open_list(&json, NULL);
+    for (size_t i = 0; i < list->n; i++)
+        json_text(&json, NULL, ((const struct str *)list->items)[i]);
+    json_close_list(&json);
+    struct str kept = json_end(&json, &err) ? arena_str(arena, buf_str(&text)) : STR("[]");
+    buf_finish(&text);
+    return kept;
+}
+
+/* Leases the worker says it holds and the server does not. */
+static bool find_unknown(struct call *call, struct tx *tx, const struct wire_heartbeat *beat,
+                         struct wire_heartbeat_answer *answer, struct error *err)
+{
+    const struct wire_instance *held = beat->instances.items;
+    struct str *unknown = arena_array(call->arena, beat->instances.n + 1, sizeof *unknown);
+    struct rows rows;
+
+    if (!STORE(tx, &leases_of_worker, call->arena, &rows, err, V_TEXT(caller_of(call)->id)))
+        return false;
+    for (size_t i = 0; i < beat->instances.n; i++) {
+        bool known = false;
+        for (size_t j = 0; j < rows.n_rows; j++)
+            known |= str_equal(row_str(&rows, j, LEASES_OF_WORKER_ID), held[i].lease_id);
+        if (!known && !str_equal(held[i].state, STR("ending")))
+            unknown[answer->unknown_leases.n++] = held[i].lease_id;
+    }
+    answer->unknown_leases.items = unknown;
+    return true;
+}
+
+bool worker_heartbeat_post(struct call *call, struct response *res, struct error *err)
+{
+    struct server *server = server_of(call);
+    struct wire_heartbeat beat;
+    struct wire_heartbeat_answer answer = {.server_time_ms = time_now_ms()};
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    if (!worker_read(call, wire_heartbeat_fields, &beat, sizeof beat, err) ||
+        !store_begin(server->store, &tx, err) ||
+        !STORE(tx, &worker_beat, call->arena, &rows, err, V_TEXT(caller_of(call)->id),
+               V_INT(beat.epoch), V_INT(beat.number), V_TEXT("{}"),
+               V_STR(list_text(&beat.paused, call->arena)),
+               V_STR(list_text(&beat.quarantined, call->arena)), V_INT(time_now_ms())))
+        return false;
+    if (rows.n_rows == 0)
+        return superseded(err);
+    answer.desired_state = row_str(&rows, 0, WORKER_BEAT_STATE);
+    if (str_equal(answer.desired_state, STR("lost")))
+        return superseded(err);
+    return find_unknown(call, tx, &beat, &answer, err) && store_commit(&tx, err) &&
+           worker_answer(res, wire_heartbeat_answer_fields, &answer, err);
+}
+
+bool worker_drained_post(struct call *call, struct response *res, struct error *err)
+{
+    struct server *server = server_of(call);
+    struct wire_drained wanted;
+    enum worker_state before, after;
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    if (!worker_read(call, wire_drained_fields, &wanted, sizeof wanted, err) ||
+        !store_begin(server->store, &tx, err) ||
+        !load_state(call, tx, caller_of(call)->id, wanted.epoch, &before, err) ||
+        !STORE(tx, &leases_of_worker, call->arena, &rows, err, V_TEXT(caller_of(call)->id)))
+        return false;
+    after = before;
+    if (rows.n_rows > 0 || !worker_state_apply(&after, WORKER_DRAINED))
+        return error_set(err, ERR_CONFLICT, "the worker is not drained");
+    const struct wire_state state = {str_of(worker_state_name(after))};
+    return STORE(tx, &worker_set_state, call->arena, &rows, err, V_TEXT(caller_of(call)->id),
+                 V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
+                 V_INT(time_now_ms())) &&
+           store_commit(&tx, err) && worker_answer(res, wire_state_fields, &state, err);
+}
+
+static void write_worker(struct json_writer *json, const struct rows *rows, size_t row,
+                         struct arena *arena)
+{
+    struct str grade = {0}, probes = STR("[]");
+    struct str capabilities = row_str(rows, row, WORKER_LIST_CAPABILITIES);
+
+    json_open(json, NULL);
+    json_row_text(json, "id", rows, row, WORKER_LIST_ID);
+    json_row_text(json, "resource_id", rows, row, WORKER_LIST_RESOURCE_ID);
+    json_row_text(json, "group", rows, row, WORKER_LIST_GROUP_NAME);
+    json_row_text(json, "state", rows, row, WORKER_LIST_STATE);
+    json_row_int(json, "epoch", rows, row, WORKER_LIST_EPOCH);
+    json_row_raw(json, "roles", rows, row, WORKER_LIST_ROLES);
+    json_row_raw(json, "labels", rows, row, WORKER_LIST_LABELS);
+    json_row_text(json, "engine", rows, row, WORKER_LIST_ENGINE);
+    if (capabilities.ptr) {
+        json_find_text(capabilities, "grade", arena, &grade);
+        json_find_raw(capabilities, "probes", arena, &probes);
+    }
+    json_text(json, "grade", grade.ptr ? grade : STR(""));
+    json_row_text(json, "version", rows, row, WORKER_LIST_VERSION);
+    json_raw(json, "capabilities", capabilities.ptr ? capabilities : STR("{}"));
+    json_raw(json, "probes", probes);
+    json_row_raw(json, "paused", rows, row, WORKER_LIST_PAUSED);
+    json_row_raw(json, "quarantined", rows, row, WORKER_LIST_QUARANTINED);
+    json_row_int(json, "active_leases", rows, row, WORKER_LIST_ACTIVE_LEASES);
+    json_row_time(json, "last_seen_at", rows, row, WORKER_LIST_HEARTBEAT_MS);
+    json_close(json);
+}
+
+bool worker_list_get(struct call *call, struct response *res, struct error *err)
+{
+    struct json_writer json = json_begin(response_body(res));
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    if (!store_begin_read(server_of(call)->store, &tx, err) ||
+        !store_run(tx, &worker_list, NULL, 0, call->arena, &rows, err))
+        return false;
+    json_open(&json, NULL);
+    json_open_list(&json, "workers");
+    for (size_t i = 0; i < rows.n_rows; i++)
+        write_worker(&json, &rows, i, call->arena);
+    json_close_list(&json);
+    json_close(&json);
+    response_json(res, 200);
+    return json_end(&json, err);
+}
+
+static bool change(struct call *call, enum worker_event on, const char *message,
+                   struct response *res, struct error *err)
+{
+    struct server *server = server_of(call);
+    struct wakes wakes = {0};
+    enum worker_state before, after;
+    char id[ID_TEXT];
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    if (!call_id(call, 0, id, err) || !store_begin(server->store, &tx, err) ||
+        !load_state(call, tx, id, 0, &before, err))
+        return false;
+    after = before;
+    if (!worker_state_apply(&after, on))
+        return error_set(err, ERR_CONFLICT, "a worker that is %s cannot %s",
+                         worker_state_name(before), worker_event_name(on));
+    if (!STORE(tx, &worker_drain, call->arena, &rows, err, V_TEXT(id),
+               V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
+               V_INT(time_now_ms())) ||
+        !outbox_send(tx, id, NULL, message, STR("{}"), &wakes, err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err))
+        return false;
+    const struct wire_state state = {str_of(worker_state_name(after))};
+    return worker_answer(res, wire_state_fields, &state, err);
+}
+
+bool worker_drain_post(struct call *call, struct response *res, struct error *err)
+{
+    return change(call, WORKER_DRAIN, "drain", res, err);
+}
+
+bool worker_undrain_post(struct call *call, struct response *res, struct error *err)
+{
+    return change(call, WORKER_UNDRAIN, "undrain", res, err);
+}

@@ -1,0 +1,41 @@
+/* The workers' side of the API, below /api/worker, and the pieces its files share. */
+#pragma once
+
+#include "http/call.h"
+#include "protocol/worker_api.h"
+#include "server/context.h"
+
+route_handler worker_register_post, worker_session_post, worker_bearer_post, worker_activate_post,
+    worker_heartbeat_post, worker_poll_post, worker_drained_post;
+route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject_post,
+    lease_release_post, lease_logs_post, lease_events_post, lease_finalize_post,
+    lease_complete_post, build_progress_post, build_complete_post;
+route_handler object_get, object_put;
+route_handler worker_list_get, worker_drain_post, worker_undrain_post;
+
+/* The authorize hook for PERM_WORKER routes. */
+bool worker_authorize(struct call *call, struct error *err);
+
+/* Body in, by its table; answer out, by its table. */
+bool worker_read(struct call *call, const struct json_field *fields, void *into, size_t size,
+                 struct error *err) MUST_USE;
+bool worker_answer(struct response *res, const struct json_field *fields, const void *from,
+                   struct error *err) MUST_USE;
+bool worker_answer_nothing(struct response *res, struct error *err) MUST_USE;
+
+/* Claims work for a poll: grants go to the list, at most what fits the room. */
+struct claim {
+    struct server *server;
+    struct arena *arena;
+    const char *worker_id, *group_id, *arch;
+    int64_t epoch, grade;
+    bool runs, builds;
+    struct wire_room room;
+    struct wire_grant *grants;
+    size_t n_grants, max_grants;
+};
+bool dispatch_claim(struct claim *claim, struct error *err) MUST_USE;
+
+/* The grant of a lease that was given out before and not heard of. */
+bool dispatch_grant(struct claim *claim, struct tx *tx, const char *lease_id,
+                    struct error *err) MUST_USE;

@@ -1,0 +1,182 @@
+/* The poll: what a worker waits on. With something to accept it is a claim, parked on its
+ * group's topic; with nothing it is an ear for messages, parked on the worker's own. */
+#include <stdio.h>
+
+#include "base/time.h"
+#include "server/caller.h"
+#include "server/worker_plane.h"
+#include "store/queries.h"
+
+enum { GRANTS_MAX = 16, WAIT_MAX_MS = 25 * 1000, MESSAGES_MAX = 64 };
+
+struct poll {
+    struct call *call;
+    struct wire_poll wanted;
+    struct claim claim;
+    struct wire_message messages[MESSAGES_MAX];
+    size_t n_messages;
+    char topic[TOPIC_TEXT];
+    bool is_active;
+};
+
+static bool accepts(const struct wire_poll *wanted, struct str kind)
+{
+    for (size_t i = 0; i < wanted->accept.n; i++)
+        if (str_equal(((const struct str *)wanted->accept.items)[i], kind))
+            return true;
+    return false;
+}
+
+static bool is_known(const struct wire_poll *wanted, struct str lease_id)
+{
+    for (size_t i = 0; i < wanted->known.n; i++)
+        if (str_equal(((const struct str *)wanted->known.items)[i], lease_id))
+            return true;
+    return false;
+}
+
+static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
+{
+    struct call *call = poll->call;
+    const struct caller *caller = caller_of(call);
+    struct rows rows;
+
+    if (!STORE(tx, &worker_get, call->arena, &rows, err, V_TEXT(caller->id)))
+        return false;
+    struct str state = rows.n_rows ? row_str(&rows, 0, WORKER_GET_STATE) : STR("lost");
+    if (rows.n_rows == 0 || row_int(&rows, 0, WORKER_GET_EPOCH) != poll->wanted.epoch ||
+        caller->epoch != poll->wanted.epoch || str_equal(state, STR("lost")) ||
+        str_equal(state, STR("disabled")))
+        return error_set(err, ERR_EPOCH_SUPERSEDED, "this process of the worker is over");
+    poll->is_active = str_equal(state, STR("active"));
+    poll->claim = (struct claim){
+        .server = server_of(call),
+        .arena = call->arena,
+        .worker_id = caller->id,
+        .group_id = row_text(&rows, 0, WORKER_GET_GROUP_ID),
+        .arch = row_text(&rows, 0, WORKER_GET_ARCH),
+        .epoch = poll->wanted.epoch,
+        .grade = row_int(&rows, 0, WORKER_GET_GRADE),
+        .runs = accepts(&poll->wanted, STR("run")),
+        .builds = accepts(&poll->wanted, STR("build")),
+        .room = poll->wanted.room,
+        .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
+        .max_grants = GRANTS_MAX,
+    };
+    return true;
+}
+
+static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
+{
+    struct arena *arena = poll->call->arena;
+    struct rows rows;
+
+    if (!STORE(tx, &worker_messages_after, arena, &rows, err, V_TEXT(poll->claim.worker_id),
+               V_INT(poll->wanted.cursor)))
+        return false;
+    for (size_t i = 0; i < rows.n_rows && i < MESSAGES_MAX; i++) {
+        struct str body = row_str(&rows, i, WORKER_MESSAGES_AFTER_BODY), force = STR("false");
+        struct wire_message *message = &poll->messages[poll->n_messages++];
+
+        *message = (struct wire_message){
+            .cursor = row_int(&rows, i, WORKER_MESSAGES_AFTER_CURSOR),
+            .lease_id = row_str(&rows, i, WORKER_MESSAGES_AFTER_LEASE_ID),
+            .type = row_str(&rows, i, WORKER_MESSAGES_AFTER_TYPE),
+        };
+        json_find_text(body, "reason", arena, &message->reason);
+        json_find_raw(body, "force", arena, &force);
+        message->force = str_equal(force, STR("true"));
+    }
+    return true;
+}
+
+/* Leases given out in an answer that never arrived. */
+static bool find_unheard(struct poll *poll, struct tx *tx, struct error *err)
+{
+    struct claim *claim = &poll->claim;
+    struct rows rows;
+
+    if (!STORE(tx, &leases_unheard, claim->arena, &rows, err, V_TEXT(claim->worker_id),
+               V_INT(claim->epoch)))
+        return false;
+    for (size_t i = 0; i < rows.n_rows && claim->n_grants < claim->max_grants; i++) {
+        struct str id = row_str(&rows, i, LEASES_UNHEARD_ID);
+
+        if (!is_known(&poll->wanted, id) && !dispatch_grant(claim, tx, id.ptr, err))
+            return false;
+    }
+    return true;
+}
+
+static bool has_work(struct poll *poll, struct tx *tx, bool *has, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &group_has_ready, poll->call->arena, &rows, err, V_TEXT(poll->claim.group_id),
+               V_INT(time_now_ms())))
+        return false;
+    *has = rows.n_rows > 0;
+    return true;
+}
+
+static bool forget_acknowledged(struct poll *poll, struct error *err)
+{
+    struct server *server = server_of(poll->call);
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    /* A write only when there is something to forget: an idle poll must stay a read. */
+    if (poll->n_messages == 0 || poll->messages[0].cursor == poll->wanted.cursor + 1)
+        return true;
+    return store_begin(server->store, &tx, err) &&
+           STORE(tx, &worker_messages_forget, poll->call->arena, &rows, err,
+                 V_TEXT(poll->claim.worker_id), V_INT(poll->wanted.cursor)) &&
+           store_commit(&tx, err);
+}
+
+static bool look(struct poll *poll, bool *has, struct error *err)
+{
+    AUTO_TX tx = NULL;
+
+    *has = false;
+    if (!store_begin_read(server_of(poll->call)->store, &tx, err) || !find_worker(poll, tx, err) ||
+        !find_messages(poll, tx, err))
+        return false;
+    if (poll->wanted.accept.n == 0 || !poll->is_active)
+        return true;
+    return find_unheard(poll, tx, err) && has_work(poll, tx, has, err);
+}
+
+static void write_answer(struct poll *poll, struct wire_poll_answer *answer)
+{
+    answer->grants = (struct json_list){poll->claim.grants, poll->claim.n_grants};
+    answer->messages = (struct json_list){poll->messages, poll->n_messages};
+    answer->cursor = poll->wanted.cursor;
+    if (poll->n_messages > 0)
+        answer->cursor = poll->messages[poll->n_messages - 1].cursor;
+}
+
+bool worker_poll_post(struct call *call, struct response *res, struct error *err)
+{
+    struct poll *poll = arena_alloc(call->arena, sizeof *poll);
+    struct wire_poll_answer answer;
+    bool has = false;
+
+    poll->call = call;
+    if (!worker_read(call, wire_poll_fields, &poll->wanted, sizeof poll->wanted, err) ||
+        !look(poll, &has, err) || !forget_acknowledged(poll, err))
+        return false;
+    if (has && !dispatch_claim(&poll->claim, err))
+        return false;
+
+    int64_t wait_ms = poll->wanted.wait_ms < WAIT_MAX_MS ? poll->wanted.wait_ms : WAIT_MAX_MS;
+    if (poll->claim.n_grants == 0 && poll->n_messages == 0 && !call->is_last_try && wait_ms > 0) {
+        bool is_ear = poll->wanted.accept.n == 0;
+        snprintf(poll->topic, sizeof poll->topic, "%s%s", is_ear ? "w" : "g",
+                 is_ear ? poll->claim.worker_id : poll->claim.group_id);
+        response_park(res, poll->topic, wait_ms);
+        return true;
+    }
+    write_answer(poll, &answer);
+    return worker_answer(res, wire_poll_answer_fields, &answer, err);
+}

@@ -1,0 +1,244 @@
+-- name: worker_find_resource (group, resource) -> id, machine_id, state, heartbeat_ms
+SELECT id, machine_id, state, heartbeat_ms FROM workers
+WHERE group_id = $1 AND resource_id = $2 AND state <> 'disabled'
+ORDER BY created_ms DESC LIMIT 1;
+
+-- name: worker_insert (id, group, resource, machine, hash, key_id, roles, labels, version, protocol, now)
+INSERT INTO workers (id, group_id, resource_id, machine_id, credential_hash, key_id, state, roles,
+    labels, version, protocol, heartbeat_ms, created_ms, updated_ms)
+VALUES ($1, $2, $3, $4, $5, $6, 'registering', $7, $8, $9, $10, $11, $11, $11);
+
+-- name: worker_enlist_again (id, machine, hash, key_id, roles, labels, version, protocol, now)
+UPDATE workers SET machine_id = $2, credential_hash = $3, key_id = $4, state = 'registering',
+    roles = $5, labels = $6, version = $7, protocol = $8, heartbeat_ms = $9, updated_ms = $9
+WHERE id = $1;
+
+-- name: worker_find_credential (hash) -> id, group_id, machine_id, state, epoch, heartbeat_ms
+SELECT id, group_id, machine_id, state, epoch, heartbeat_ms FROM workers
+WHERE credential_hash = $1;
+
+-- name: worker_open_session (id, boot, machine, state, now) -> epoch
+UPDATE workers SET epoch = epoch + 1, boot_id = $2, machine_id = $3, state = $4,
+    heartbeat_ms = $5, heartbeat_number = 0, updated_ms = $5
+WHERE id = $1 RETURNING epoch;
+
+-- name: worker_activate (id, epoch, old_state, state, capabilities, engine, grade, accelerated, arch, now)
+UPDATE workers SET state = $4, capabilities = $5, engine = $6, grade = $7, accelerated = $8,
+    arch = $9, heartbeat_ms = $10, updated_ms = $10
+WHERE id = $1 AND epoch = $2 AND state = $3;
+
+-- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, message_cursor, drain_requested_ms
+SELECT id, group_id, state, epoch, grade, arch, message_cursor, drain_requested_ms FROM workers
+WHERE id = $1;
+
+-- name: worker_beat (id, epoch, number, free, paused, quarantined, now) -> state
+UPDATE workers SET heartbeat_ms = $7, heartbeat_number = $3, free = $4, paused = $5,
+    quarantined = $6, updated_ms = $7
+WHERE id = $1 AND epoch = $2 RETURNING state;
+
+-- name: worker_set_state (id, old_state, state, now)
+UPDATE workers SET state = $3, updated_ms = $4 WHERE id = $1 AND state = $2;
+
+-- name: worker_drain (id, old_state, state, now)
+UPDATE workers SET state = $3, drain_requested_ms = $4, updated_ms = $4
+WHERE id = $1 AND state = $2;
+
+-- name: worker_list () -> id, resource_id, group_name, state, epoch, roles, labels, engine, version, capabilities, paused, quarantined, heartbeat_ms, active_leases
+SELECT w.id, w.resource_id, g.name, w.state, w.epoch, w.roles, w.labels, w.engine, w.version,
+    w.capabilities, w.paused, w.quarantined, w.heartbeat_ms,
+    (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.live = 1)
+FROM workers w JOIN worker_groups g ON g.id = w.group_id
+ORDER BY w.created_ms, w.id LIMIT 200;
+
+-- name: worker_messages_after (worker, cursor) -> cursor, lease_id, type, body
+SELECT cursor, lease_id, type, body FROM worker_messages
+WHERE worker_id = $1 AND cursor > $2 ORDER BY cursor LIMIT 64;
+
+-- name: worker_messages_forget (worker, cursor)
+DELETE FROM worker_messages WHERE worker_id = $1 AND cursor <= $2;
+
+-- name: workers_silent (before, limit) -> id, state
+SELECT id, state FROM workers
+WHERE state IN ('registering', 'active', 'draining') AND heartbeat_ms < $1
+ORDER BY heartbeat_ms LIMIT $2;
+
+-- name: group_lock (id) -> state
+UPDATE worker_groups SET touched = touched + 1 WHERE id = $1 RETURNING state;
+
+-- name: group_has_ready (group, now) -> one
+SELECT 1 FROM ready r JOIN lanes n ON n.id = r.lane_id JOIN environments e
+    ON e.id = n.environment_id
+WHERE e.group_id = $1 AND r.not_before_ms <= $2 LIMIT 1;
+
+-- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch) -> id, kind, subject_id, lane_id, environment_id, project_id
+-- The environment with the fewest live leases among those with an item that fits; in it the
+-- smallest score. A lane at its limit is skipped whole.
+SELECT r.id, r.kind, r.subject_id, r.lane_id, e.id, e.project_id
+FROM environments e
+JOIN lanes n ON n.environment_id = e.id AND (n.max_live IS NULL
+    OR n.max_live > (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1))
+JOIN ready r ON r.id = (
+    SELECT h.id FROM ready h
+    WHERE h.lane_id = n.id AND h.not_before_ms <= $2 AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
+        AND ((h.kind = 'run' AND CAST($3 AS BIGINT) = 1 AND h.cpu_millis <= $5 AND h.memory_mib <= $6
+                AND h.disk_mib <= $7)
+            OR (h.kind = 'build' AND CAST($4 AS BIGINT) = 1))
+        AND h.min_grade <= $8 AND (h.arch IS NULL OR h.arch = $9)
+    ORDER BY h.score_ms, h.id LIMIT 1)
+LEFT JOIN (SELECT environment_id, count(*) AS live FROM leases WHERE live = 1
+    GROUP BY environment_id) c ON c.environment_id = e.id
+WHERE e.group_id = $1
+ORDER BY coalesce(c.live, 0), r.score_ms, r.id LIMIT 1;
+
+-- name: ready_take (id)
+DELETE FROM ready WHERE id = $1;
+
+-- name: run_lease (id, old_state, state, now) -> attempt, dispatches, lease_sequence
+UPDATE runs SET state = $3, dispatches = dispatches + 1, lease_sequence = lease_sequence + 1,
+    updated_ms = $4
+WHERE id = $1 AND state = $2 RETURNING attempt, dispatches, lease_sequence;
+
+-- name: build_lease (id, now) -> build_number, lease_sequence
+UPDATE deployments SET build_number = build_number + 1, lease_sequence = lease_sequence + 1,
+    updated_ms = $2
+WHERE id = $1 AND state = 'queued' RETURNING build_number, lease_sequence;
+
+-- name: lease_insert (id, kind, subject, environment, lane, attempt, sequence, worker, epoch, now, expires, deadline)
+INSERT INTO leases (id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence,
+    worker_id, epoch, state, live, granted_ms, expires_ms, state_deadline_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'assigned', 1, $10, $11, $12);
+
+-- name: leases_unheard (worker, epoch) -> id
+SELECT id FROM leases WHERE worker_id = $1 AND epoch = $2 AND live = 1 AND state = 'assigned';
+
+-- name: leases_of_worker (worker) -> id
+SELECT id FROM leases WHERE worker_id = $1 AND live = 1 ORDER BY id;
+
+-- name: run_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, run_id, attempt, session_id, workspace_id, task_id, file_path, export_name, max_duration_seconds, active_ms, deployment_id, version, bundle_digest, bundle_bytes, sandbox_id, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network, payload
+SELECT l.id, l.sequence, l.expires_ms, l.environment_id, e.project_id, r.id, l.attempt,
+    r.session_id, r.workspace_id, t.task_id, t.file_path, t.export_name, r.max_duration_seconds,
+    r.active_ms, d.id, d.version, d.bundle_digest, o.size_bytes, s.sandbox_id, s.image_digest,
+    s.mount_path, s.cpu_millis, s.memory_mib, s.disk_mib, s.network, v.payload
+FROM leases l
+JOIN environments e ON e.id = l.environment_id
+JOIN runs r ON r.id = l.subject_id
+JOIN run_values v ON v.run_id = r.id
+JOIN deployment_tasks t ON t.id = r.deployment_task_id
+JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
+JOIN deployments d ON d.id = r.deployment_id
+JOIN objects o ON o.id = d.bundle_object_id
+WHERE l.id = $1 AND l.subject_kind = 'run';
+
+-- name: build_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, project_slug, deployment_id, content_hash, source_object_id, source_bytes, env_sealed, no_cache
+SELECT l.id, l.sequence, l.expires_ms, l.environment_id, e.project_id, p.slug, d.id,
+    d.content_hash, d.source_object_id, d.source_bytes, d.env_sealed, d.no_cache
+FROM leases l
+JOIN environments e ON e.id = l.environment_id
+JOIN projects p ON p.id = e.project_id
+JOIN deployments d ON d.id = l.subject_id
+WHERE l.id = $1 AND l.subject_kind = 'build';
+
+-- name: lease_lock (id) -> id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence, worker_id, epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, hard_deadline_ms, finalize_fp, complete_fp, complete_answer
+UPDATE leases SET expires_ms = expires_ms WHERE id = $1
+RETURNING id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence, worker_id,
+    epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, hard_deadline_ms,
+    finalize_fp, complete_fp, complete_answer;
+
+-- name: worker_epoch (id) -> epoch, state
+SELECT epoch, state FROM workers WHERE id = $1;
+
+-- name: lease_move (id, old_state, state, live, deadline, now)
+UPDATE leases SET state = $3, live = $4, state_deadline_ms = $5,
+    ended_ms = CASE WHEN CAST($4 AS BIGINT) = 1 THEN ended_ms ELSE $6 END
+WHERE id = $1 AND state = $2;
+
+-- name: lease_set_started (id, now, expires, hard_deadline)
+UPDATE leases SET started_ms = $2, expires_ms = $3, hard_deadline_ms = $4 WHERE id = $1;
+
+-- name: lease_renew (id, held, expires)
+UPDATE leases SET prev_expires_ms = expires_ms, expires_ms = $3
+WHERE id = $1 AND expires_ms = $2 AND live = 1;
+
+-- name: lease_set_finalize (id, fingerprint)
+UPDATE leases SET finalize_fp = $2 WHERE id = $1;
+
+-- name: lease_set_complete (id, fingerprint, answer)
+UPDATE leases SET complete_fp = $2, complete_answer = $3 WHERE id = $1;
+
+-- name: lease_operation_note (lease, operation, fingerprint, now)
+INSERT INTO lease_operations (lease_id, operation, fingerprint, created_ms)
+VALUES ($1, $2, $3, $4) ON CONFLICT (lease_id, operation) DO NOTHING;
+
+-- name: lease_operations_forget (lease)
+DELETE FROM lease_operations WHERE lease_id = $1;
+
+-- name: attempt_upsert (run, number, state, now)
+INSERT INTO attempts (run_id, number, state, created_ms, started_ms)
+VALUES ($1, $2, $3, $4, $4)
+ON CONFLICT (run_id, number) DO UPDATE SET state = excluded.state;
+
+-- name: attempt_finish (run, number, state, exit_code, error, now)
+UPDATE attempts SET state = $3, exit_code = $4, error = $5, finished_ms = $6
+WHERE run_id = $1 AND number = $2;
+
+-- name: log_position (run, sequence, stream) -> end
+SELECT coalesce(max(offset_start + n_bytes), 0) FROM log_chunks
+WHERE run_id = $1 AND sequence = $2 AND stream = $3;
+
+-- name: run_log_advance (run, chunks, stdout, stderr, now) -> log_cursor
+UPDATE runs SET log_cursor = log_cursor + $2, stdout_bytes = stdout_bytes + $3,
+    stderr_bytes = stderr_bytes + $4, updated_ms = $5
+WHERE id = $1 RETURNING log_cursor;
+
+-- name: deployment_begin (id, old_state, now)
+UPDATE deployments SET state = 'building', building_ms = coalesce(building_ms, $3),
+    updated_ms = $3
+WHERE id = $1 AND state = $2;
+
+-- name: deployment_requeue (id, old_state, now)
+UPDATE deployments SET state = 'queued', updated_ms = $3 WHERE id = $1 AND state = $2;
+
+-- name: deployment_load (id) -> id, environment_id, state, build_number, version, created_ms, cancel_requested_ms
+SELECT id, environment_id, state, build_number, version, created_ms, cancel_requested_ms
+FROM deployments WHERE id = $1;
+
+-- name: build_requeue (id, deployment, lane, score, not_before)
+INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, memory_mib,
+    disk_mib, min_grade)
+VALUES ($1, 'build', $2, $3, $4, $5, 0, 0, 0, 0);
+
+-- name: leases_overdue (now, late, limit) -> id, reason
+SELECT id, CASE WHEN expires_ms < $2 THEN 'expire' WHEN state_deadline_ms < $1 THEN 'state'
+    ELSE 'hard' END
+FROM leases
+WHERE live = 1 AND (expires_ms < $2 OR state_deadline_ms < $1 OR hard_deadline_ms < $1)
+ORDER BY expires_ms LIMIT $3;
+
+-- name: runs_past_ttl (now, limit) -> subject_id
+SELECT subject_id FROM ready WHERE ttl_ms IS NOT NULL AND ttl_ms <= $1 AND kind = 'run'
+ORDER BY ttl_ms LIMIT $2;
+
+-- name: runs_past_cancel (now, limit) -> id
+SELECT id FROM runs WHERE state = 'pending_cancel' AND cancel_deadline_ms <= $1
+ORDER BY cancel_deadline_ms LIMIT $2;
+
+-- name: deployments_stale (queued_before, building_before, limit) -> id, state
+SELECT id, state FROM deployments
+WHERE (state = 'queued' AND created_ms < $1) OR (state = 'building' AND building_ms < $2)
+ORDER BY created_ms LIMIT $3;
+
+-- name: groups_due (now, since) -> group_id
+-- Items whose delay has just ended: nobody else wakes the polls for these.
+SELECT DISTINCT e.group_id FROM ready r JOIN lanes n ON n.id = r.lane_id
+JOIN environments e ON e.id = n.environment_id
+WHERE r.not_before_ms > $2 AND r.not_before_ms <= $1;
+
+-- name: idempotency_forget (now)
+DELETE FROM idempotency WHERE expires_ms <= $1;
+
+-- name: run_set_isolation (id, engine, grade, accelerated, now)
+UPDATE runs SET engine = $2, grade = $3, accelerated = $4, started_ms = coalesce(started_ms, $5)
+WHERE id = $1;
+
+-- name: environment_group (environment) -> group_id
+SELECT group_id FROM environments WHERE id = $1;
