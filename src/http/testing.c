@@ -271,7 +271,7 @@ bool testing_hear_until(int fd, const char *text)
 {
     size_t want = strlen(text), len = 0;
     int64_t until = time_boot_ms() + 10000;
-    char seen[256];
+    char seen[256] = "";
 
     while (len < want || memcmp(seen + len - want, text, want) != 0) {
         if (len == sizeof seen) {
