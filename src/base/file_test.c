@@ -128,6 +128,18 @@ TEST(only_a_name_of_the_directory_itself_is_removed)
         CHECK(!tree_remove(fd, names[i], &err) && err.code == ERR_INVALID);
 }
 
+TEST(a_folder_is_removed_by_its_path)
+{
+    struct error err;
+
+    CHECK(directory_make(in_folder("by/path"), 0755, &err));
+    CHECK(folder_remove(in_folder("by/path"), &err));
+    CHECK(!exists(in_folder("by/path")) && exists(in_folder("by")));
+    CHECK(folder_remove(in_folder("none/at/all"), &err));
+    CHECK(!folder_remove("/tmp", &err) && !folder_remove("name", &err));
+    CHECK(!folder_remove(in_folder("by/"), &err) && !folder_remove(in_folder("by/.."), &err));
+}
+
 TEST(removal_stops_at_a_mount)
 {
     struct error err;

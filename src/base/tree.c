@@ -1,8 +1,8 @@
 /* tree_remove of base/file.h: recursive removal of what a hostile program may have made. */
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
