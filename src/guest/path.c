@@ -41,6 +41,21 @@ static bool refuse(struct error *err, const char *path)
     return error_errno(err, "%s", path);
 }
 
+/* Without O_DIRECTORY: gVisor follows a link when both it and O_NOFOLLOW are asked for. */
+static int open_directory(int parent, const char *name)
+{
+    AUTO_FD int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat info;
+
+    if (fd < 0 || fstat(fd, &info) != 0)
+        return -1;
+    if (!S_ISDIR(info.st_mode)) {
+        errno = ENOTDIR;
+        return -1;
+    }
+    return take_fd(&fd);
+}
+
 /* Steps from *dir into `name`, making it when asked. */
 static bool step(int *dir, struct str name, bool makes, const char *path, struct error *err)
 {
@@ -50,7 +65,7 @@ static bool step(int *dir, struct str name, bool makes, const char *path, struct
     if (makes && mkdirat(*dir, text, 0755) != 0 && errno != EEXIST)
         return error_errno(err, "making %s for %s", text, path);
 
-    int next = openat(*dir, text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int next = open_directory(*dir, text);
     if (next < 0)
         return refuse(err, path);
     close(*dir);
@@ -117,7 +132,7 @@ bool path_make(const char *root, const char *path, mode_t mode, bool *is_new, st
     if (!*is_new && errno != EEXIST)
         return error_errno(err, "making %s", path);
 
-    AUTO_FD int made = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    AUTO_FD int made = open_directory(parent, name);
     if (made < 0)
         return refuse(err, path);
     /* The umask may have taken bits away. */
