@@ -182,8 +182,8 @@ bool copy_source(struct copy *copy, const struct source *source, const char *des
 {
     AUTO(map_finish) struct map places = {0};
     bool is_file = source->n == 1 && !*source->entries[0].path;
-    const char *slash = strrchr(source->base, '/'), *path;
-    struct place place;
+    const char *slash = strrchr(source->base, '/'), *path = NULL;
+    struct place place = {0};
 
     if (is_file)
         return file_destination(copy, dest, slash ? slash + 1 : source->base, &place, &path, err) &&
@@ -272,7 +272,7 @@ bool copy_image(struct copy *copy, const struct view *from, const char *path, co
 {
     char resolved[TAR_PATH];
     struct view_place found;
-    struct place place;
+    struct place place = {0};
 
     if (!view_resolve(from, path, resolved, err) || !view_look(from, resolved, &found, NULL, err))
         return false;
@@ -283,7 +283,7 @@ bool copy_image(struct copy *copy, const struct view *from, const char *path, co
         return enter(copy, absolute(copy, dest), 0755, &place, err) &&
                put_image_folder(copy, from, resolved, &found, &place, err);
 
-    const char *slash = strrchr(resolved, '/'), *target;
+    const char *slash = strrchr(resolved, '/'), *target = NULL;
     return file_destination(copy, dest, slash ? slash + 1 : resolved, &place, &target, err) &&
            put_image_file(copy, from, resolved, &found, target, err);
 }

@@ -82,7 +82,7 @@ static size_t add_sources(const struct bootstrap *bootstrap, const char **argv, 
         "Created-By: Packages",
         NULL,
     };
-    AUTO(buf_finish) struct buf out = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf out = {.max = 1 << 16};
     size_t first = n;
     struct str rest, line;
     struct error ignored;

@@ -133,9 +133,10 @@ bool disk_list(int folder, size_t max, struct disk_names *names, struct error *e
             return error_set(err, ERR_TOO_LARGE, "a folder has over %zu entries", max);
         if (list.n == room) {
             room = room ? room * 2 : 64;
-            list.names = realloc(list.names, room * sizeof *list.names);
-            if (!list.names)
+            char **grown = realloc(list.names, room * sizeof *grown);
+            if (!grown)
                 abort();
+            list.names = grown;
         }
         list.names[list.n] = strdup(entry->d_name);
         if (!list.names[list.n++])

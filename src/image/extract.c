@@ -79,8 +79,8 @@ static bool set_facts(struct extract *extract, int fd, struct archive_entry *ent
                       struct error *err)
 {
     mode_t mode = archive_entry_perm(entry) & 07777;
-    uid_t uid;
-    gid_t gid;
+    uid_t uid = 0;
+    gid_t gid = 0;
 
     if (extract->spec->kind == EXTRACT_PROJECT) {
         bool is_open = archive_entry_filetype(entry) == AE_IFDIR || (mode & 0111);
@@ -142,7 +142,7 @@ static bool inherit_facts(struct extract *extract, const char *path, int fd, str
     return copy_facts(lower, fd, err);
 }
 
-static bool is_no_folder(int parent, const char *name, const char *path, struct error *err)
+static void refuse_folder(int parent, const char *name, const char *path, struct error *err)
 {
     struct stat found;
     bool is_link =
@@ -164,8 +164,10 @@ static bool make_folder(int parent, const char *name, const char *path, bool *ma
     if (!*made && errno != EEXIST)
         return error_errno(err, "mkdir %s", path);
     AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0)
-        return is_no_folder(parent, name, path, err);
+    if (folder < 0) {
+        refuse_folder(parent, name, path, err);
+        return false;
+    }
     if (*made && fchmod(folder, 0755) != 0)
         return error_errno(err, "chmod %s", path);
     if (hides && !extract_set_opaque(folder, err))
@@ -236,10 +238,13 @@ static void remember_folder(struct extract *extract, const char *path, struct ti
 {
     if (extract->n_folders == extract->room) {
         extract->room = extract->room ? extract->room * 2 : 256;
-        extract->folders = realloc(extract->folders, extract->room * sizeof *extract->folders);
+        struct late_folder *grown = realloc(extract->folders, extract->room * sizeof *grown);
+        if (!grown)
+            abort();
+        extract->folders = grown;
     }
     char *copy = strdup(path);
-    if (!extract->folders || !copy)
+    if (!copy)
         abort();
     extract->folders[extract->n_folders++] = (struct late_folder){copy, modified};
 }
@@ -313,8 +318,8 @@ static bool set_facts_at(struct extract *extract, struct archive_entry *entry, c
                          struct error *err)
 {
     struct timespec times[2] = {modified_of(entry), modified_of(entry)};
-    uid_t uid;
-    gid_t gid;
+    uid_t uid = 0;
+    gid_t gid = 0;
 
     if (extract->spec->kind == EXTRACT_LAYER &&
         (!owner_of(entry, &uid, &gid, err) ||

@@ -91,7 +91,7 @@ static bool fetch(const struct bootstrap *bootstrap, const char *package, const 
     AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, "open %s", path);
-    struct tar_budget budget = {(int64_t)1 << 30, 100 * 1000};
+    struct tar_budget budget = {(int64_t)1 << 30, 100000};
     return archive_extract(fd, TAR_MAY_BE_COMPRESSED, into, budget, err) ||
            error_wrap(err, "%s", package);
 }

@@ -50,7 +50,7 @@ static const struct json_field step_fields[] = {
     {"image", JSON_TEXT, offsetof(struct step, image), OPTIONAL, .max = 128},
     {"path", JSON_TEXT, offsetof(struct step, path), OPTIONAL, .max = PATH_TEXT_MAX},
     {"key", JSON_TEXT, offsetof(struct step, key), OPTIONAL, .max = 128},
-    {"value", JSON_TEXT, offsetof(struct step, value), OPTIONAL, .max = 128 * 1024},
+    {"value", JSON_TEXT, offsetof(struct step, value), OPTIONAL, .max = 1 << 17},
     {"name", JSON_TEXT, offsetof(struct step, name), OPTIONAL, .max = 64},
     {0},
 };
@@ -247,7 +247,7 @@ static void add_text(char text[STEP_TEXT], struct str more)
 
     for (size_t i = 0; i < more.len && i < room; i++) {
         unsigned char c = (unsigned char)more.ptr[i];
-        text[len++] = c < ' ' || c == 0x7f ? ' ' : (char)c;
+        text[len++] = (char)(c < ' ' || c == 0x7f ? ' ' : c);
     }
     text[len] = '\0';
     if (more.len <= room)

@@ -10,7 +10,7 @@
 #include "image/glob.h"
 #include "image/tar.h"
 
-enum { ENTRIES_MAX = 100 * 1000, CHUNK = 256 * 1024 };
+enum { ENTRIES_MAX = 100000, CHUNK = 256 * 1024 };
 
 struct collect {
     struct source *source;
@@ -28,9 +28,10 @@ static void add_entry(struct source *source, struct source_entry entry)
 {
     if (source->n == source->room) {
         source->room = source->room ? source->room * 2 : 64;
-        source->entries = realloc(source->entries, source->room * sizeof *source->entries);
-        if (!source->entries)
+        struct source_entry *grown = realloc(source->entries, source->room * sizeof *grown);
+        if (!grown)
             abort();
+        source->entries = grown;
     }
     source->entries[source->n++] = entry;
 }

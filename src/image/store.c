@@ -28,7 +28,7 @@ static bool wipe_temporary(struct image_store *store, struct error *err)
 {
     AUTO(disk_names_finish) struct disk_names names = {0};
 
-    if (!disk_list(store->temporary_fd, 1000 * 1000, &names, err))
+    if (!disk_list(store->temporary_fd, 1000000, &names, err))
         return false;
     for (size_t i = 0; i < names.n; i++)
         if (!tree_remove(store->temporary_fd, names.names[i], err))
@@ -122,8 +122,10 @@ bool store_open_blob(struct image_store *store, const char *digest, int *fd, str
     if (*fd >= 0)
         return true;
     if (errno == ENOENT)
-        return error_set(err, ERR_NOT_FOUND, "%s is not in the local image store", digest);
-    return error_errno(err, "open the blob %s", digest);
+        (void)error_set(err, ERR_NOT_FOUND, "%s is not in the local image store", digest);
+    else
+        (void)error_errno(err, "open the blob %s", digest);
+    return false;
 }
 
 bool store_read_blob(struct image_store *store, const char *digest, size_t max, struct arena *arena,

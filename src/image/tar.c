@@ -6,7 +6,7 @@ static bool refuse(struct error *err, struct str raw, const char *why)
     size_t len = raw.len < sizeof shown - 1 ? raw.len : sizeof shown - 1;
 
     for (size_t i = 0; i < len; i++)
-        shown[i] = raw.ptr[i] < ' ' || raw.ptr[i] > '~' ? '?' : raw.ptr[i];
+        shown[i] = (char)(raw.ptr[i] < ' ' || raw.ptr[i] > '~' ? '?' : raw.ptr[i]);
     shown[len] = '\0';
     return error_set(err, ERR_ARCHIVE_INVALID, "the archive's entry \"%s\" %s", shown, why);
 }

@@ -33,7 +33,7 @@ bool tar_link_stays_inside(const char *path, struct str target);
 struct tar_budget {
     int64_t bytes, entries;
 };
-enum { TAR_ENTRIES_MAX = 2 * 1000 * 1000 };
+enum { TAR_ENTRIES_MAX = 2000000 };
 #define TAR_BYTES_MAX ((int64_t)32 << 30)
 
 bool tar_spend(struct tar_budget *budget, int64_t bytes, struct error *err) MUST_USE;

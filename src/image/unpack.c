@@ -50,6 +50,16 @@ static bool fill_layer(struct unpack *unpack, size_t at, int folder, struct erro
            (syncfs(folder) == 0 || error_errno(err, "sync a layer"));
 }
 
+static bool fill_folder(struct unpack *unpack, size_t at, const char *name, struct error *err)
+{
+    int parent = unpack->store->temporary_fd;
+    AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (folder < 0 || fchmod(folder, 0755) != 0)
+        return error_errno(err, "open %s/%s", unpack->store->temporary, name);
+    return fill_layer(unpack, at, folder, err);
+}
+
 /* Whole or not at all: unpacked aside, synced, renamed. */
 static bool unpack_layer(struct unpack *unpack, size_t at, struct error *err)
 {
@@ -62,13 +72,9 @@ static bool unpack_layer(struct unpack *unpack, size_t at, struct error *err)
     /* The root of a layer without an entry for it is what an image's root normally is. */
     if (mkdirat(store->temporary_fd, name, 0755) != 0)
         return error_errno(err, "mkdir %s/%s", store->temporary, name);
-    AUTO_FD int folder =
-        openat(store->temporary_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool ok = folder >= 0 || error_errno(err, "open %s/%s", store->temporary, name);
-    ok = ok && (fchmod(folder, 0755) == 0 || error_errno(err, "chmod %s", name));
-    ok = ok && fill_layer(unpack, at, folder, err);
-    ok = ok && (renameat(store->temporary_fd, name, store->layers_fd, layer->chain) == 0 ||
-                error_errno(err, "publish the layer %s", layer->chain));
+    bool ok = fill_folder(unpack, at, name, err) &&
+              (renameat(store->temporary_fd, name, store->layers_fd, layer->chain) == 0 ||
+               error_errno(err, "publish the layer %s", layer->chain));
     if (!ok) {
         (void)!tree_remove(store->temporary_fd, name, &ignored);
         return error_wrap(err, "unpacking layer %s", layer->digest);

@@ -131,13 +131,14 @@ static bool read_link(const struct view *view, const struct view_place *place, c
 /* rest = target + "/" + rest */
 static bool push_front(char *rest, size_t size, const char *target, struct error *err)
 {
-    size_t add = strlen(target), len = strlen(rest);
+    struct str added = str_of(target);
+    size_t len = strlen(rest);
 
-    if (add + len + 2 > size)
+    if (added.len + len + 2 > size)
         return error_set(err, ERR_UNPROCESSABLE, "a path in the image is too long");
-    memmove(rest + add + 1, rest, len + 1);
-    memcpy(rest, target, add);
-    rest[add] = '/';
+    memmove(rest + added.len + 1, rest, len + 1);
+    memcpy(rest, added.ptr, added.len);
+    rest[added.len] = '/';
     return true;
 }
 
@@ -172,7 +173,7 @@ bool view_resolve(const struct view *view, const char *path, char resolved[TAR_P
     while (*rest) {
         size_t len = strcspn(rest, "/");
         struct str segment = {rest, len};
-        struct view_place place;
+        struct view_place place = {0};
         if (str_equal(segment, STR("..")) && !*done)
             return error_set(err, ERR_UNPROCESSABLE, "%.128s leaves the image's root", path);
         if (str_equal(segment, STR("..")))
