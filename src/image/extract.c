@@ -148,8 +148,8 @@ static void refuse_folder(int parent, const char *name, const char *path, struct
     bool is_link =
         fstatat(parent, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
 
-    return error_set(err, ERR_ARCHIVE_INVALID, "the archive has \"%.128s\" as a folder and as a %s",
-                     path, is_link ? "symbolic link" : "file");
+    (void)error_set(err, ERR_ARCHIVE_INVALID, "the archive has \"%.128s\" as a folder and as a %s",
+                    path, is_link ? "symbolic link" : "file");
 }
 
 /* Makes folder `name`; *made says that it is new. A whiteout there turns into opaqueness. */
