@@ -152,28 +152,34 @@ static void refuse_folder(int parent, const char *name, const char *path, struct
                     path, is_link ? "symbolic link" : "file");
 }
 
-/* Makes folder `name`; *made says that it is new. A whiteout there turns into opaqueness. */
-static bool make_folder(int parent, const char *name, const char *path, bool *made, int *fd,
-                        struct error *err)
+/* Makes folder `name` and opens it; *made says that it is new. -1 on failure. A whiteout there
+ * turns into opaqueness. */
+static int make_folder(int parent, const char *name, const char *path, bool *made,
+                       struct error *err)
 {
     bool hides = is_whiteout(parent, name);
 
-    if (hides && unlinkat(parent, name, 0) != 0)
-        return error_errno(err, "remove %s", name);
+    if (hides && unlinkat(parent, name, 0) != 0) {
+        (void)error_errno(err, "remove %s", name);
+        return -1;
+    }
     *made = mkdirat(parent, name, 0755) == 0;
-    if (!*made && errno != EEXIST)
-        return error_errno(err, "mkdir %s", path);
+    if (!*made && errno != EEXIST) {
+        (void)error_errno(err, "mkdir %s", path);
+        return -1;
+    }
     AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
         refuse_folder(parent, name, path, err);
-        return false;
+        return -1;
     }
-    if (*made && fchmod(folder, 0755) != 0)
-        return error_errno(err, "chmod %s", path);
+    if (*made && fchmod(folder, 0755) != 0) {
+        (void)error_errno(err, "chmod %s", path);
+        return -1;
+    }
     if (hides && !extract_set_opaque(folder, err))
-        return false;
-    *fd = take_fd(&folder);
-    return true;
+        return -1;
+    return take_fd(&folder);
 }
 
 static bool make_parents(struct extract *extract, const char *path, struct error *err)
@@ -190,13 +196,12 @@ static bool make_parents(struct extract *extract, const char *path, struct error
         const char *name;
         bool made = false;
         AUTO_FD int parent = disk_open_parent(extract->spec->root, part, &name);
-        AUTO_FD int fd = -1;
         if (parent < 0)
             return error_set(err, ERR_ARCHIVE_INVALID,
                              "the archive's entries pass through \"%.128s\", which is no folder",
                              part);
-        if (!make_folder(parent, name, part, &made, &fd, err) ||
-            (made && !inherit_facts(extract, part, fd, err)))
+        AUTO_FD int fd = make_folder(parent, name, part, &made, err);
+        if (fd < 0 || (made && !inherit_facts(extract, part, fd, err)))
             return false;
         part[i] = kept;
     }
@@ -263,11 +268,10 @@ static bool free_place(struct extract *extract, const char *name, const char *pa
 static bool put_folder(struct extract *extract, struct archive_entry *entry, const char *name,
                        const char *path, struct error *err)
 {
-    AUTO_FD int fd = -1;
     bool made;
+    AUTO_FD int fd = make_folder(extract->parent, name, path, &made, err);
 
-    if (!make_folder(extract->parent, name, path, &made, &fd, err) ||
-        !set_facts(extract, fd, entry, err))
+    if (fd < 0 || !set_facts(extract, fd, entry, err))
         return false;
     remember_folder(extract, path, modified_of(entry));
     return true;
