@@ -10,8 +10,8 @@ type Context = Parameters<Resolve>[1];
 type Next = Parameters<Resolve>[2];
 type Resolved = ReturnType<Resolve>;
 
-/** Directories that may hold node_modules, first hit wins. */
-type Chain = readonly string[];
+/* Directories that may hold node_modules, first hit wins; known once the run is. */
+let chain: readonly string[] = [];
 
 /* A .cts file is left to Node: it finds no types to strip; rare enough to pay for the search. */
 const isPlainModule = /\.m?ts$/;
@@ -74,7 +74,7 @@ export const holds = (directory: string, name: string): boolean =>
   existsSync(`${directory}/node_modules/${name}`);
 
 /** A package, from the first directory of the chain that has it. */
-function fromChain(chain: Chain, specifier: string, context: Context, next: Next): Resolved {
+function fromChain(specifier: string, context: Context, next: Next): Resolved {
   const name = packageOf(specifier);
   const base = chain.find((directory) => holds(directory, name));
   if (base === undefined) {
@@ -87,20 +87,26 @@ function fromChain(chain: Chain, specifier: string, context: Context, next: Next
   return next(specifier, { ...context, parentURL: pathToFileURL(from).href });
 }
 
-/** Resolves what task code imports; everything else is left to Node. */
-export function registerResolution(chain: Chain): void {
-  const resolve: Resolve = (specifier, context, next) => {
-    const parent = context.parentURL;
-    /* The adapter's own import of a task's module, too, must not make Node strip it again. */
-    if (specifier.startsWith(taskRootUrl())) return ofFile(fileURLToPath(specifier));
-    if (!parent?.startsWith(taskRootUrl()) || isBuiltin(specifier)) return next(specifier, context);
-    if (/^\.{0,2}\/|^\.{1,2}$/.test(specifier)) {
-      const path = fileFor(fileURLToPath(new URL(specifier, parent)));
-      return path === undefined ? next(specifier, context) : ofFile(path);
-    }
-    if (/^(?:#|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return next(specifier, context);
-    return fromChain(chain, specifier, context, next);
-  };
+const resolve: Resolve = (specifier, context, next) => {
+  const parent = context.parentURL;
+  /* The adapter's own imports, too, must not make Node look at types or package.json files. */
+  if (specifier === sdkEntry) return { ...ofFile(sdkEntry), format: "module" };
+  if (specifier.startsWith(taskRootUrl())) return ofFile(fileURLToPath(specifier));
+  if (!parent?.startsWith(taskRootUrl()) || isBuiltin(specifier)) return next(specifier, context);
+  if (/^\.{0,2}\/|^\.{1,2}$/.test(specifier)) {
+    const path = fileFor(fileURLToPath(new URL(specifier, parent)));
+    return path === undefined ? next(specifier, context) : ofFile(path);
+  }
+  if (/^(?:#|[a-z][a-z0-9+.-]*:)/i.test(specifier)) return next(specifier, context);
+  return fromChain(specifier, context, next);
+};
 
+/** Resolves what task code imports; everything else is left to Node. */
+export function registerResolution(): void {
   registerHooks({ resolve });
+}
+
+/** Bare imports of task code are looked for in these directories' node_modules. */
+export function resolveIn(directories: readonly string[]): void {
+  chain = directories;
 }

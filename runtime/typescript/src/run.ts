@@ -6,7 +6,7 @@ import { decodeBody } from "./codec.ts";
 import { makeContext } from "./context.ts";
 import type { Running } from "./context.ts";
 import { authorPlace, failureOf, printed } from "./failure.ts";
-import { DependencyMissingError, registerResolution } from "./hooks.ts";
+import { DependencyMissingError, resolveIn } from "./hooks.ts";
 import { makeLog } from "./log.ts";
 import { OUTCOME, STREAM_OUTPUT } from "./messages.ts";
 import type { ACancel, AStart } from "./messages.ts";
@@ -197,6 +197,6 @@ class Attempt {
 export function run(channel: Channel, start: AStart, payload: Buffer | undefined): void {
   const { workdir } = JSON.parse(start.options || "{}") as { workdir?: string };
   blockOnOutput();
-  registerResolution(resolutionChain(start.workspacePath, workdir));
+  resolveIn(resolutionChain(start.workspacePath, workdir));
   void new Attempt(channel, start).go(payload);
 }

@@ -1,7 +1,7 @@
 // Whether an image can run its tasks: Node is new enough, every dependency is there, every module
 // loads.
 import { pathToFileURL } from "node:url";
-import { DependencyMissingError, holds, registerResolution } from "../hooks.ts";
+import { DependencyMissingError, holds, registerResolution, resolveIn } from "../hooks.ts";
 import { resolutionChain, taskRoot } from "../places.ts";
 import { definitionOf } from "../sdk.ts";
 import { Fault, faultOf } from "./fault.ts";
@@ -54,7 +54,8 @@ export async function check(mount: string | undefined, options: CheckOptions): P
   checkNode();
   const chain = resolutionChain(mount, options.workdir);
   checkDependencies(options.dependencies ?? [], chain);
-  registerResolution(chain);
+  resolveIn(chain);
+  registerResolution();
   for (const task of options.tasks) await checkTask(task.module, task.export);
   return { node: process.versions.node, tasks: options.tasks };
 }

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { registerResolution } from "../hooks.ts";
+import { registerResolution, resolveIn } from "../hooks.ts";
 import { installedDependencies, taskRoot, useTaskRoot } from "../places.ts";
 import { definitionOf, shared } from "../sdk.ts";
 import type { DefinitionRegistry, TaskDefinition } from "../sdk.ts";
@@ -118,7 +118,8 @@ export async function index(options: IndexOptions): Promise<object> {
   const dependencies = readDependencies(options.source);
   useTaskRoot(options.output);
   const faults = stripProject(options.source, options.output);
-  registerResolution([options.source, installedDependencies]);
+  resolveIn([options.source, installedDependencies]);
+  registerResolution();
   refuseFaulty(faults);
   const registry: DefinitionRegistry = { queues: [] };
   shared<DefinitionRegistry>("DefinitionRegistry").value = registry;
