@@ -87,6 +87,13 @@ static inline struct engine_settings fixture_settings(const struct fixture *fixt
                                     .slots = 4};
 }
 
+/* For AUTO, and to close early: whatever a test leaves half done, its worker is shut down. */
+static inline void fixture_host_close(struct engine_host **host)
+{
+    engine_host_close(*host);
+    *host = NULL;
+}
+
 /* The first thing found that carries the tag, as a shell command's output; empty: nothing. */
 static inline bool fixture_nothing_left(const struct fixture *fixture, const char *tag)
 {

@@ -1,19 +1,21 @@
 #include "engine/host.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 
 #include "base/encode.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/time.h"
 #include "engine/guard.h"
 #include "engine/host_state.h"
 #include "engine/net/netns.h"
 #include "engine/net/network.h"
 #include "engine/reclaim.h"
 
-enum { GUARD_WAIT_MS = 15000 };
+enum { GUARD_WAIT_MS = 15000, LOCK_WAIT_MS = 3000, LOCK_POLL_MS = 10 };
 
 static char *text_copy(const char *text)
 {
@@ -73,6 +75,19 @@ static bool folder_wipe(const char *work_dir, const char *name, struct error *er
     return tree_remove(parent, name, err) && directory_make(path, 0700, err);
 }
 
+/* A child that a killed worker had just forked holds its lock until it has run its program. */
+static bool lock_wait(const char *path, int *fd, struct error *err)
+{
+    int64_t deadline = time_boot_ms() + LOCK_WAIT_MS;
+
+    while (!file_lock(path, fd, err)) {
+        if (err->code != ERR_CONFLICT || time_boot_ms() >= deadline)
+            return false;
+        (void)poll(NULL, 0, LOCK_POLL_MS);
+    }
+    return true;
+}
+
 static bool host_lock(struct engine_host *host, struct error *err)
 {
     char path[PATH_MAX];
@@ -84,7 +99,7 @@ static bool host_lock(struct engine_host *host, struct error *err)
     if (host->instances_fd < 0)
         return error_errno(err, "open %s", path);
     snprintf(path, sizeof(path), "%s/lock", host->work_dir);
-    if (!file_lock(path, &host->lock_fd, err))
+    if (!lock_wait(path, &host->lock_fd, err))
         return error_wrap(err, "another worker may use this directory");
     return tag_read(host, err) && folder_wipe(host->work_dir, "tmp", err) &&
            folder_wipe(host->work_dir, "staging", err);

@@ -120,7 +120,7 @@ static void worker_until_killed(const struct fixture *fixture, int report)
     struct engine_settings settings = settings_of(fixture);
     const char *const layers[] = {fixture->layer};
     struct sandbox_spec spec = spec_of(fixture, layers);
-    struct engine_host *host;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct instance *instance;
     struct error err = {0};
     char byte, tag[TAG_LEN + 1] = "";
@@ -168,7 +168,7 @@ TEST(what_was_reclaimed_is_reported_with_its_lease)
 {
     AUTO(fixture_close) struct fixture fixture;
     struct engine_settings settings;
-    struct engine_host *host;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct error err = {0};
     size_t n, n_with_lease = 0;
     int status;
@@ -190,7 +190,7 @@ TEST(what_was_reclaimed_is_reported_with_its_lease)
         n_with_lease += strcmp(list[i].lease_id, "01890000-0000-7000-8000-000000000001") == 0;
         CHECK(list[i].gone);
     }
-    engine_host_close(host);
+    fixture_host_close(&host);
     CHECK(n >= 1 && n_with_lease == 1);
 }
 
@@ -198,7 +198,8 @@ TEST(a_second_worker_of_the_same_directory_is_refused)
 {
     AUTO(fixture_close) struct fixture fixture;
     struct engine_settings settings;
-    struct engine_host *host, *second;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
+    struct engine_host *second;
     struct error err = {0};
 
     if (geteuid() != 0)
@@ -207,7 +208,7 @@ TEST(a_second_worker_of_the_same_directory_is_refused)
     settings = fixture_settings(&fixture);
     CHECK(engine_host_open(&settings, &host, &err));
     bool refused = !engine_host_open(&settings, &second, &err) && err.code == ERR_CONFLICT;
-    engine_host_close(host);
+    fixture_host_close(&host);
     CHECK(refused);
 }
 

@@ -251,7 +251,7 @@ TEST(changed_rules_are_noticed)
 TEST(preflight_passes_and_nothing_stays_after_close)
 {
     AUTO(fixture_close) struct fixture fixture;
-    struct engine_host *host;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct error err = {0};
     char tag[16];
     AUTO_FREE char *before = NULL, *after = NULL;
@@ -268,7 +268,7 @@ TEST(preflight_passes_and_nothing_stays_after_close)
     bool ok = engine_host_network_preflight(host, &err);
     if (!ok)
         printf("# %s\n", err.text);
-    engine_host_close(host);
+    fixture_host_close(&host);
     CHECK(ok);
     CHECK(fixture_nothing_left(&fixture, tag));
     CHECK(file_read("/proc/sys/net/ipv4/ip_forward", 16, &after, &err));

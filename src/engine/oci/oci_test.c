@@ -23,7 +23,7 @@ static struct sandbox_spec spec_of(const struct fixture *fixture, const char *co
 static void check_probe(const struct engine *engine, const char *runtime)
 {
     AUTO(fixture_close) struct fixture fixture;
-    struct engine_host *host;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct engine_result result;
     struct error err = {0};
     char tag[16];
@@ -42,7 +42,7 @@ static void check_probe(const struct engine *engine, const char *runtime)
     if (!result.usable)
         printf("# %s\n", result.reason);
     CHECK(engine_host_free_slots(host) == 4);
-    engine_host_close(host);
+    fixture_host_close(&host);
     CHECK(result.usable);
     CHECK(fixture_nothing_left(&fixture, tag));
 }
@@ -60,7 +60,7 @@ TEST(a_container_starts_a_guest_to_its_hello_and_leaves_nothing)
 TEST(a_running_sandbox_takes_a_slot_until_it_is_destroyed)
 {
     AUTO(fixture_close) struct fixture fixture;
-    struct engine_host *host;
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct instance *instance;
     struct error err = {0};
     struct instance_usage usage;
@@ -88,7 +88,7 @@ TEST(a_running_sandbox_takes_a_slot_until_it_is_destroyed)
     CHECK(err.code == ERR_CONFLICT);
     CHECK(instance_destroy(instance, &err));
     CHECK(engine_host_free_slots(host) == 4);
-    engine_host_close(host);
+    fixture_host_close(&host);
     CHECK(fixture_nothing_left(&fixture, tag));
 }
 
