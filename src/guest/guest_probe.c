@@ -91,6 +91,40 @@ static int list(const char *path)
     return 0;
 }
 
+/* Entries of a directory besides . and .., or only those that are numbers; 0 without one. */
+static int count_entries(const char *path, bool only_numbers)
+{
+    DIR *folder = opendir(path);
+    int n = 0;
+
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        bool is_number = entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+        n += only_numbers ? is_number : entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    return n;
+}
+
+/* The classic way out of a chroot: enter another one with a directory of the first still open. */
+static int climb(void)
+{
+    mkdir("/tmp/deeper", 0755);
+    AUTO_FD int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || chroot("/tmp/deeper") != 0 || fchdir(root) != 0)
+        return 1;
+    for (int i = 0; i < 64; i++) {
+        if (chdir("..") != 0)
+            return 2;
+    }
+    if (chroot(".") != 0)
+        return 3;
+    printf("processes=%d scratch=%d state=%d\n", count_entries("/proc", true),
+           count_entries("/scratch", false), count_entries("/run/helmr-guest", false));
+    return 0;
+}
+
 /* Says whether each path can be written. */
 static int try_write(int n, char **paths)
 {
@@ -123,19 +157,6 @@ static int orphans(void)
     return wait_for_ever();
 }
 
-static int count_processes(void)
-{
-    DIR *proc = opendir("/proc");
-    int n = 0;
-
-    if (!proc)
-        return -1;
-    for (struct dirent *entry; (entry = readdir(proc));)
-        n += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
-    closedir(proc);
-    return n;
-}
-
 /* Leaves `n` orphans to the init and waits until only the two of us are in /proc. */
 static int leave_zombies(long n)
 {
@@ -148,10 +169,10 @@ static int leave_zombies(long n)
         }
         waitpid(middle, NULL, 0);
     }
-    int left = count_processes();
+    int left = count_entries("/proc", true);
     for (int tries = 0; tries < 2000 && left != 2; tries++) {
         usleep(5000);
-        left = count_processes();
+        left = count_entries("/proc", true);
     }
     printf("left=%d\n", left);
     return 0;
@@ -331,6 +352,8 @@ static int run(int argc, char **argv, char **env)
         return list(argv[2]);
     if (strcmp(what, "write") == 0)
         return try_write(argc - 2, argv + 2);
+    if (strcmp(what, "climb") == 0)
+        return climb();
     if (strcmp(what, "orphans") == 0)
         return orphans();
     if (strcmp(what, "zombies") == 0)

@@ -156,6 +156,15 @@ ON_EVERY_ENGINE(only_what_is_the_users_can_be_written)
     CHECK(has(harness, "/opt/helmr/adapter/new refused\n"));
 }
 
+ON_EVERY_ENGINE(a_root_that_climbs_out_finds_nothing_of_the_agent)
+{
+    CHECK(set_up(harness));
+    CHECK(run_command(harness, ARGV("probe", "climb"), "root"));
+    CHECK(harness->exit_code == 0);
+    CHECK(strstr(harness->out.bytes, "processes=0 scratch=0 state=0\n") ||
+          has(harness, "processes=2 scratch=0 state=0\n"));
+}
+
 static bool is_pattern(struct str bytes)
 {
     for (size_t i = 0; i < bytes.len; i++) {

@@ -68,17 +68,26 @@ static void mount_namespace(const struct init_spec *spec)
                  NULL);
 }
 
-/* The old root is hung over the new one's /dev/shm only for a moment: it is a directory that is
- * surely there and ours. gVisor refuses the same path twice, Linux without a mount. */
+/* gVisor cannot exchange the first root of a sandbox. There the agent's mounts are taken out of
+ * this namespace first, so that a root who climbs out of the chroot finds only an empty,
+ * read-only platform root: no agent's /proc, no layers, no scratch. */
+static bool change_root(void)
+{
+    static const char *const ours[] = {"/run", "/scratch", "/image", "/bundle",
+                                       "/sys", "/dev/pts", "/dev",   "/proc"};
+
+    for (size_t i = 0; i < COUNT_OF(ours); i++)
+        (void)!umount2(ours[i], MNT_DETACH);
+    return chroot(".") == 0 && chdir("/") == 0;
+}
+
 static bool pivot(void)
 {
     if (chdir(SANDBOX_ROOT) != 0)
         return false;
     if (syscall(SYS_pivot_root, ".", ".") == 0)
         return umount2(".", MNT_DETACH) == 0 && chdir("/") == 0;
-    if (syscall(SYS_pivot_root, ".", "dev/shm") == 0)
-        return chdir("/") == 0 && umount2("/dev/shm", MNT_DETACH) == 0;
-    return chroot(".") == 0 && chdir("/") == 0;
+    return change_root();
 }
 
 /* Three steps, so that no number is overwritten before it has been moved away. */

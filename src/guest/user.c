@@ -116,7 +116,7 @@ bool user_find(struct str passwd, struct str group, struct str spec, struct user
     if (uid == 0 && is_number)
         snprintf(user->name, sizeof user->name, "root");
     bool is_known = find_account(passwd, is_number ? (struct str){0} : name, uid, user);
-    if (!is_known && (!is_number || name.len == 0))
+    if (name.len == 0 || (!is_known && !is_number))
         return error_set(err, ERR_NOT_FOUND, "the image has no user \"%.*s\"", (int)name.len,
                          name.ptr);
     if (!has_group) {
