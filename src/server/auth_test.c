@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/time.h"
 #include "server/caller.h"
 #include "server/service_suite.h"
 
@@ -216,6 +217,29 @@ SERVICE_TEST(the_api_version_is_checked_and_the_pages_need_a_session)
     CHECK_STATUS(service, service_ask(service, NULL, "GET", "/", NULL), 303);
     CHECK_STATUS(service, service_ask(service, NULL, "GET", "/dev/login", NULL), 200);
     CHECK_STATUS(service, service_ask(service, NULL, "GET", "/style.css", NULL), 200);
+}
+
+TEST(a_revocation_on_one_server_reaches_the_other_within_a_second)
+{
+    const char *skip = NULL;
+    struct service *first = service_start(ON_POSTGRES, &skip);
+    if (!first)
+        SKIP(skip);
+    struct service *second = service_start_beside(first);
+    const char *key = service_make_key(first, "\"runs:read\"");
+    const char *path = arena_printf(&first->arena, "/api/api-keys/%s", service_text(first, "id"));
+    int before = service_ask(second, key, "GET", "/api/runs", NULL);
+    int revoked = service_ask(first, first->session, "DELETE", path, NULL);
+
+    /* Asking all the time keeps it in memory there, which must not keep it alive. */
+    int64_t end = time_boot_ms() + 1000;
+    int after = 200;
+    while (after == 200 && time_boot_ms() <= end)
+        after = service_ask(second, key, "GET", "/api/runs", NULL);
+    service_stop(second);
+    service_stop(first);
+    CHECK(before == 200 && revoked == 204);
+    CHECK(after == 401);
 }
 
 TEST_MAIN()

@@ -26,6 +26,9 @@ static bool insert(struct tx *tx, const char *owner_id, int64_t cursor, bool is_
                    const struct event *event, struct error *err)
 {
     char id[ID_TEXT];
+    if (event->attributes.len > EVENT_ATTRIBUTES_MAX)
+        return error_set(err, ERR_TOO_LARGE, "the attributes of %s are over %d bytes", event->kind,
+                         EVENT_ATTRIBUTES_MAX);
     id_make(id);
     struct value shared[] = {
         V_TEXT(event->kind),

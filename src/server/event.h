@@ -8,6 +8,9 @@
 #include "base/json.h"
 #include "store/store.h"
 
+/* One event fits into one piece of a stream. */
+enum { EVENT_ATTRIBUTES_MAX = 1024 * 1024 };
+
 struct event {
     const char *kind;
     const char *category;  /* NULL: lifecycle */

@@ -11,7 +11,7 @@
 #include "server/page.h"
 #include "store/queries.h"
 
-enum { PULL_BYTES = 256 * 1024, PULL_ROWS = 16, PAGE_BYTES = 16 * 1024 * 1024 };
+enum { PULL_BYTES = 256 * 1024, PULL_ROWS = 16, PAGE_BYTES = 8 * 1024 * 1024 };
 
 /* The shared columns stand at the same places in both queries. */
 enum {
@@ -155,32 +155,49 @@ static bool answer_stream(const struct history *history, struct response *res)
     return true;
 }
 
-static bool answer_page(struct call *call, const struct history *history, struct response *res,
+/* Reads in steps, so that a page of large events never holds more than a step over its size. */
+static bool write_page(struct call *call, struct tx *tx, struct history *history, int64_t limit,
+                       struct buf *body, struct json_writer *json, bool *more, struct error *err)
+{
+    struct rows rows;
+    int64_t shown = 0;
+    *more = false;
+    do {
+        if (!read_after(tx, history, history->cursor, PULL_ROWS, call->arena, &rows, err))
+            return false;
+        for (size_t i = 0; i < rows.n_rows && !*more; i++) {
+            *more = shown == limit || body->len > PAGE_BYTES;
+            if (*more)
+                break;
+            write_event(json, history, &rows, i);
+            history->cursor = row_int(&rows, i, COLUMN_CURSOR);
+            shown++;
+        }
+    } while (rows.n_rows == PULL_ROWS && !*more);
+    return true;
+}
+
+static bool answer_page(struct call *call, struct history *history, struct response *res,
                         struct error *err)
 {
     int64_t limit;
-    struct rows rows;
     AUTO_TX tx = NULL;
     if (!call_query_int(call, "limit", 1, PAGE_MAX, PAGE_DEFAULT, &limit, err) ||
-        !store_begin_read(history->store, &tx, err) ||
-        !read_after(tx, history, history->cursor, limit + 1, call->arena, &rows, err))
+        !store_begin_read(history->store, &tx, err))
         return false;
 
     struct buf *body = response_body(res);
     struct json_writer json = json_begin(body);
-    int64_t last = history->cursor;
-    size_t n = 0;
+    bool more;
     json_open(&json, NULL);
     json_open_list(&json, "events");
-    for (; n < rows.n_rows && n < (size_t)limit && body->len < PAGE_BYTES; n++) {
-        write_event(&json, history, &rows, n);
-        last = row_int(&rows, n, COLUMN_CURSOR);
-    }
+    if (!write_page(call, tx, history, limit, body, &json, &more, err))
+        return false;
     json_close_list(&json);
     char cursor[24];
-    snprintf(cursor, sizeof cursor, "%" PRId64, last);
+    snprintf(cursor, sizeof cursor, "%" PRId64, history->cursor);
     json_string(&json, "cursor", cursor);
-    if (n < rows.n_rows)
+    if (more)
         json_string(&json, "next_cursor", cursor);
     json_close(&json);
     response_json(res, 200);

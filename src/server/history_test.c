@@ -288,4 +288,28 @@ SERVICE_TEST(pages_of_events_follow_each_other)
     CHECK_STR(service_text(service, "code"), "invalid_cursor");
 }
 
+TEST(a_stream_of_one_server_hears_what_another_commits)
+{
+    struct error err;
+    const char *skip = NULL;
+    struct service *first = service_start(ON_POSTGRES, &skip);
+    if (!first)
+        SKIP(skip);
+    struct service *second = service_start_beside(first);
+    const char *key, *run = new_run(first, &key);
+    struct listener *listener = arena_alloc(&first->arena, sizeof *listener);
+    *listener = (struct listener){.service = second,
+                                  .token = key,
+                                  .path = arena_printf(&first->arena, "/api/runs/%s/events", run)};
+    listener_start(listener);
+    bool ok = true;
+    for (int i = 0; i < 50 && ok; i++)
+        ok = append_event(first, run, &err);
+    ok = ok && finish_run(first, run, &err);
+    pthread_join(listener->thread, NULL);
+    service_stop(second);
+    CHECK(ok && is_run_of(listener, 1, 52));
+    service_stop(first);
+}
+
 TEST_MAIN()

@@ -227,26 +227,44 @@ static void write_run(struct html *html, const struct rows *run)
     write_json(html, "Error", row_str(run, 0, RUN_GET_ERROR));
 }
 
+/* The cursor behind which the last LOG_BYTES begin. */
+static bool find_tail(struct tx *tx, const char *run_id, int64_t cursor, struct arena *arena,
+                      int64_t *after, struct error *err)
+{
+    struct rows sizes;
+    if (!STORE(tx, &log_sizes_before, arena, &sizes, err, V_TEXT(run_id), V_INT(cursor + 1),
+               V_INT(LOG_CHUNKS)))
+        return false;
+    int64_t total = 0;
+    *after = cursor;
+    for (size_t i = 0; i < sizes.n_rows && total < LOG_BYTES; i++) {
+        total += row_int(&sizes, i, LOG_SIZES_BEFORE_N_BYTES);
+        *after = row_int(&sizes, i, LOG_SIZES_BEFORE_CURSOR) - 1;
+    }
+    return true;
+}
+
 static bool write_log(struct html *html, struct tx *tx, const char *run_id, int64_t cursor,
                       struct arena *arena, struct error *err)
 {
     struct rows rows;
-    int64_t after = cursor > LOG_CHUNKS ? cursor - LOG_CHUNKS : 0;
-    if (!STORE(tx, &log_chunks_after, arena, &rows, err, V_TEXT(run_id), V_INT(after),
-               V_INT(LOG_CHUNKS)))
+    int64_t after;
+    if (!find_tail(tx, run_id, cursor, arena, &after, err) ||
+        !STORE(tx, &log_chunks_between, arena, &rows, err, V_TEXT(run_id), V_INT(after),
+               V_INT(cursor)))
         return false;
     if (rows.n_rows == 0)
         return true;
-    size_t from = rows.n_rows, len = 0;
-    while (from > 0 && len < LOG_BYTES)
-        len += row_str(&rows, --from, LOG_CHUNKS_AFTER_BYTES).len;
     html_markup(html, "<h2>Log</h2><pre class=\"log\">");
-    if (from > 0 || after > 0)
+    if (after > 0)
         html_markup(html, "<span class=\"note\">… the beginning is in helmr logs</span>\n");
-    for (size_t i = from; i < rows.n_rows; i++) {
-        bool is_error = str_equal(row_str(&rows, i, LOG_CHUNKS_AFTER_STREAM), STR("stderr"));
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        bool is_error = str_equal(row_str(&rows, i, LOG_CHUNKS_BETWEEN_STREAM), STR("stderr"));
+        struct str bytes = row_str(&rows, i, LOG_CHUNKS_BETWEEN_BYTES);
+        if (bytes.len > LOG_BYTES)
+            bytes = (struct str){bytes.ptr + bytes.len - LOG_BYTES, LOG_BYTES};
         html_markup(html, is_error ? "<span class=\"stderr\">" : "<span>");
-        html_bytes(html, row_str(&rows, i, LOG_CHUNKS_AFTER_BYTES));
+        html_bytes(html, bytes);
         html_markup(html, "</span>");
     }
     html_markup(html, "</pre>");

@@ -17,7 +17,7 @@ enum {
     PULL_BYTES = 256 * 1024,
     PULL_ROWS_MAX = 256,
     SNAPSHOT_BYTES = 1024 * 1024,
-    SNAPSHOT_ROWS = 32,
+    SNAPSHOT_ROWS = 8,
 };
 
 struct log_stream {
@@ -29,19 +29,19 @@ struct log_stream {
 static void write_chunk(struct json_writer *json, const struct log_stream *stream,
                         const struct rows *rows, size_t row)
 {
-    int64_t cursor = row_int(rows, row, LOG_CHUNKS_AFTER_CURSOR);
-    struct str bytes = row_str(rows, row, LOG_CHUNKS_AFTER_BYTES);
+    int64_t cursor = row_int(rows, row, LOG_CHUNKS_BETWEEN_CURSOR);
+    struct str bytes = row_str(rows, row, LOG_CHUNKS_BETWEEN_BYTES);
     char id[24];
     snprintf(id, sizeof id, "%" PRId64, cursor);
     json_open(json, NULL);
     json_string(json, "id", id);
     json_string(json, "run_id", stream->run_id);
-    json_row_int(json, "attempt_number", rows, row, LOG_CHUNKS_AFTER_ATTEMPT);
-    json_row_text(json, "stream", rows, row, LOG_CHUNKS_AFTER_STREAM);
+    json_row_int(json, "attempt_number", rows, row, LOG_CHUNKS_BETWEEN_ATTEMPT);
+    json_row_text(json, "stream", rows, row, LOG_CHUNKS_BETWEEN_STREAM);
     json_base64(json, "content_base64", bytes);
     json_int(json, "bytes", (int64_t)bytes.len);
     json_int(json, "observed_seq", cursor);
-    json_row_time(json, "at", rows, row, LOG_CHUNKS_AFTER_OBSERVED_MS);
+    json_row_time(json, "at", rows, row, LOG_CHUNKS_BETWEEN_OBSERVED_MS);
     json_close(json);
 }
 
@@ -49,25 +49,34 @@ static bool send_chunks(struct log_stream *stream, const struct rows *rows, stru
                         struct error *err)
 {
     for (size_t i = 0; i < rows->n_rows; i++) {
-        if (!sse_begin(out, row_int(rows, i, LOG_CHUNKS_AFTER_CURSOR), "run_log", err))
+        if (!sse_begin(out, row_int(rows, i, LOG_CHUNKS_BETWEEN_CURSOR), "run_log", err))
             return false;
         struct json_writer json = json_begin(out);
         write_chunk(&json, stream, rows, i);
         if (!json_end(&json, err) || !sse_end(out, err))
             return false;
-        stream->cursor = row_int(rows, i, LOG_CHUNKS_AFTER_CURSOR);
+        stream->cursor = row_int(rows, i, LOG_CHUNKS_BETWEEN_CURSOR);
     }
     return true;
 }
 
-/* How many rows fill the rest of a pull, going by the last one. */
-static int64_t rows_for(const struct buf *out, const struct rows *last)
+/* The cursor up to which a pull may send: by size, since a chunk may be a byte or a megabyte. */
+static bool choose_end(struct tx *tx, const struct log_stream *stream, struct arena *arena,
+                       int64_t *upto, bool *more, struct error *err)
 {
-    if (last->n_rows == 0)
-        return 1;
-    size_t size = row_str(last, last->n_rows - 1, LOG_CHUNKS_AFTER_BYTES).len + 256;
-    size_t rows = (PULL_BYTES - out->len) / size;
-    return rows < 1 ? 1 : rows > PULL_ROWS_MAX ? PULL_ROWS_MAX : (int64_t)rows;
+    struct rows sizes;
+    if (!STORE(tx, &log_sizes_after, arena, &sizes, err, V_TEXT(stream->run_id),
+               V_INT(stream->cursor), V_INT(PULL_ROWS_MAX)))
+        return false;
+    int64_t total = 0;
+    size_t n = 0;
+    *upto = stream->cursor;
+    for (; n < sizes.n_rows && total < PULL_BYTES; n++) {
+        total += row_int(&sizes, n, LOG_SIZES_AFTER_N_BYTES);
+        *upto = row_int(&sizes, n, LOG_SIZES_AFTER_CURSOR);
+    }
+    *more = n < sizes.n_rows || n == PULL_ROWS_MAX;
+    return true;
 }
 
 static bool is_over(struct tx *tx, const struct log_stream *stream, struct arena *arena, bool *over,
@@ -91,16 +100,14 @@ static bool pull(void *state, struct buf *out, bool *more, bool *over, struct er
 
     AUTO(arena_finish) struct arena arena = {0};
     struct rows rows = {0};
-    int64_t asked;
-    do {
-        asked = rows_for(out, &rows);
-        if (!STORE(tx, &log_chunks_after, &arena, &rows, err, V_TEXT(stream->run_id),
-                   V_INT(stream->cursor), V_INT(asked)) ||
-            !send_chunks(stream, &rows, out, err))
-            return false;
-    } while ((int64_t)rows.n_rows == asked && out->len < PULL_BYTES);
-
-    *more = out->len >= PULL_BYTES;
+    int64_t upto;
+    if (!choose_end(tx, stream, &arena, &upto, more, err))
+        return false;
+    if (upto > stream->cursor &&
+        (!STORE(tx, &log_chunks_between, &arena, &rows, err, V_TEXT(stream->run_id),
+                V_INT(stream->cursor), V_INT(upto)) ||
+         !send_chunks(stream, &rows, out, err)))
+        return false;
     return *more || is_over(tx, stream, &arena, over, err);
 }
 

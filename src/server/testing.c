@@ -62,22 +62,21 @@ static void find_environments(struct service *service)
     snprintf(service->staging_id, ID_TEXT, "%s", row_text(&staging, 0, ENVIRONMENT_FIND_ID));
 }
 
-struct service *service_start(enum store_engine engine, const char **skip)
+static struct service *service_create(void)
 {
-    struct error err;
     struct service *service = calloc(1, sizeof *service);
     if (!service)
         abort();
     log_setup(LOG_ERROR, LOG_TEXT, "test");
     snprintf(service->data_dir, sizeof service->data_dir, "/tmp/helmr-server-XXXXXX");
-    *skip = NULL;
-    if (!fixture_init(&service->fixture, engine, skip, &err)) {
-        free(service);
-        return *skip ? NULL : broken("fixture", &err);
-    }
     if (!mkdtemp(service->data_dir))
-        return broken("mkdtemp", &err);
-    configure(service);
+        abort();
+    return service;
+}
+
+static struct service *service_open(struct service *service)
+{
+    struct error err;
     if (!server_seed_keys(service->data_dir, &err) ||
         !server_create(&service->config, &service->server, &err))
         return broken("server", &err);
@@ -91,17 +90,53 @@ struct service *service_start(enum store_engine engine, const char **skip)
     return service;
 }
 
-void service_stop(struct service *service)
+static void remove_data(const char *data_dir)
 {
     struct error err;
+    AUTO_FD int parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!tree_remove(parent, strrchr(data_dir, '/') + 1, &err))
+        broken("clean up", &err);
+}
+
+struct service *service_start(enum store_engine engine, const char **skip)
+{
+    struct error err;
+    struct service *service = service_create();
+    *skip = NULL;
+    if (!fixture_init(&service->fixture, engine, skip, &err)) {
+        remove_data(service->data_dir);
+        free(service);
+        return *skip ? NULL : broken("fixture", &err);
+    }
+    configure(service);
+    return service_open(service);
+}
+
+struct service *service_start_beside(const struct service *first)
+{
+    struct error err;
+    struct service *service = service_create();
+    AUTO_FREE char *key = NULL;
+    service->is_guest = true;
+    service->fixture = first->fixture;
+    configure(service);
+    if (!file_read(arena_printf(&service->arena, "%s/keys/master", first->data_dir), 256, &key,
+                   &err))
+        return broken("master key", &err);
+    service->config.master_key = secret_create(str_of(key));
+    return service_open(service);
+}
+
+void service_stop(struct service *service)
+{
     http_client_destroy(service->client);
     server_stop(service->server);
     pthread_join(service->thread, NULL);
     server_destroy(service->server);
-    AUTO_FD int parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!tree_remove(parent, strrchr(service->data_dir, '/') + 1, &err))
-        broken("clean up", &err);
-    fixture_finish(&service->fixture);
+    server_config_finish(&service->config);
+    remove_data(service->data_dir);
+    if (!service->is_guest)
+        fixture_finish(&service->fixture);
     buf_finish(&service->answer.body);
     arena_finish(&service->arena);
     free(service);

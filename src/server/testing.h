@@ -19,6 +19,7 @@ struct service {
     struct arena arena;
     pthread_t thread;
     char data_dir[64], url[64];
+    bool is_guest;            /* the database is another's */
     char session[TOKEN_TEXT]; /* of the local owner */
     char set_cookie[256];     /* of the last answer */
     char environment_id[ID_TEXT], staging_id[ID_TEXT];
@@ -28,6 +29,9 @@ struct service {
 /* NULL when this machine cannot; *skip says why. Fails loudly when something is broken. */
 struct service *service_start(enum store_engine engine, const char **skip);
 void service_stop(struct service *service);
+
+/* A second server on the same database with the same master key; PostgreSQL only. Stop it first. */
+struct service *service_start_beside(const struct service *first);
 
 /* One exchange; the status, or -1. A token of NULL sends none. */
 int service_ask(struct service *service, const char *token, const char *method, const char *path,

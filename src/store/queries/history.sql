@@ -12,9 +12,16 @@ UPDATE runs SET log_cursor = log_cursor + 1, stdout_bytes = stdout_bytes + $2,
     stderr_bytes = stderr_bytes + $3
 WHERE id = $1 RETURNING log_cursor;
 
--- name: log_chunks_after (run, cursor, limit) -> cursor, attempt, stream, observed_ms, bytes
+-- name: log_sizes_after (run, cursor, limit) -> cursor, n_bytes
+SELECT cursor, n_bytes FROM log_chunks WHERE run_id = $1 AND cursor > $2 ORDER BY cursor LIMIT $3;
+
+-- name: log_sizes_before (run, cursor, limit) -> cursor, n_bytes
+SELECT cursor, n_bytes FROM log_chunks
+WHERE run_id = $1 AND cursor < $2 ORDER BY cursor DESC LIMIT $3;
+
+-- name: log_chunks_between (run, after, upto) -> cursor, attempt, stream, observed_ms, bytes
 SELECT cursor, attempt, stream, observed_ms, bytes FROM log_chunks
-WHERE run_id = $1 AND cursor > $2 ORDER BY cursor LIMIT $3;
+WHERE run_id = $1 AND cursor > $2 AND cursor <= $3 ORDER BY cursor;
 
 -- name: log_chunks_before (run, cursor, stream, limit) -> cursor, bytes
 SELECT cursor, bytes FROM log_chunks

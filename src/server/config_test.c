@@ -1,0 +1,84 @@
+#include "server/config.h"
+
+#include <stdlib.h>
+
+#include "base/test.h"
+
+static struct arena arena;
+static struct server_config config;
+static struct error err;
+
+static bool load(const struct server_flags *flags)
+{
+    server_config_finish(&config);
+    return server_config_load(flags, &arena, &config, &err);
+}
+
+static void clear(void)
+{
+    static const char *const names[] = {"HELMR_DATA_DIR",     "HELMR_DATABASE_URL",
+                                        "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
+                                        "HELMR_CAS_URI",      "HELMR_LOG_LEVEL",
+                                        "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
+                                        "HELMR_PLAIN_HTTP"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        unsetenv(names[i]);
+    setenv("HELMR_LOG_LEVEL", "error", 1);
+}
+
+TEST(a_data_directory_is_all_that_is_needed)
+{
+    clear();
+    const struct server_flags flags = {.data_dir = "/nonexistent/data"};
+    CHECK(load(&flags));
+    CHECK_STR(config.database_url, "sqlite:/nonexistent/data/helmr.db");
+    CHECK_STR(config.store_dir, "/nonexistent/data/store");
+    CHECK_STR(config.address, "127.0.0.1:8080");
+    CHECK(config.lease_ttl_ms == 60000 && config.max_dispatches == 10 && config.dev_login);
+    const struct server_flags none = {0};
+    CHECK(!load(&none));
+}
+
+TEST(a_flag_beats_a_variable_and_a_variable_the_default)
+{
+    clear();
+    setenv("HELMR_CONTROL_ADDR", "127.0.0.1:9000", 1);
+    setenv("HELMR_LEASE_TTL", "90s", 1);
+    const struct server_flags quiet = {.data_dir = "/nonexistent/data"};
+    CHECK(load(&quiet));
+    CHECK_STR(config.address, "127.0.0.1:9000");
+    CHECK(config.lease_ttl_ms == 90000);
+    const struct server_flags loud = {.data_dir = "/nonexistent/data", .address = "127.0.0.1:9001"};
+    CHECK(load(&loud));
+    CHECK_STR(config.address, "127.0.0.1:9001");
+}
+
+TEST(an_invalid_value_names_its_variable)
+{
+    static const struct {
+        const char *name, *value;
+    } cases[] = {
+        {"HELMR_LEASE_TTL",    "soon"              },
+        {"HELMR_CAS_URI",      "s3://bucket"       },
+        {"HELMR_LOG_LEVEL",    "loud"              },
+        {"HELMR_DEV_LOGIN",    "on"                },
+        {"HELMR_CONTROL_ADDR", "0.0.0.0:80"        },
+        {"HELMR_PUBLIC_URL",   "http://example.com"},
+        {"HELMR_PLAIN_HTTP",   "maybe"             },
+    };
+    const struct server_flags flags = {.data_dir = "/nonexistent/data"};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        clear();
+        setenv(cases[i].name, cases[i].value, 1);
+        CHECK(!load(&flags));
+        CHECK(strstr(err.text, cases[i].name));
+    }
+    clear();
+    setenv("HELMR_CONTROL_ADDR", "0.0.0.0:80", 1);
+    setenv("HELMR_PLAIN_HTTP", "1", 1);
+    CHECK(load(&flags));
+    server_config_finish(&config);
+    arena_finish(&arena);
+}
+
+TEST_MAIN()
