@@ -465,7 +465,7 @@ static bool put_entry(struct extract *extract, struct archive_entry *entry, stru
 
 static bool set_folder_times(struct extract *extract, struct error *err)
 {
-    for (size_t i = extract->n_folders; i-- > 0;) {
+    for (size_t i = 0; i < extract->n_folders; i++) {
         const struct late_folder *late = &extract->folders[i];
         struct timespec times[2] = {late->modified, late->modified};
         AUTO_FD int fd = disk_open(extract->spec->root, late->path, O_RDONLY | O_DIRECTORY);
@@ -475,14 +475,24 @@ static bool set_folder_times(struct extract *extract, struct error *err)
     return true;
 }
 
+/* Stacked, the highest folder's owner, mode and time count, and a layer may not list the root. */
+static bool inherit_root(struct extract *extract, int below, struct error *err)
+{
+    struct stat facts;
+
+    if (fstat(below, &facts) != 0)
+        return error_errno(err, "look at a layer");
+    remember_folder(extract, "", facts.st_mtim);
+    return copy_facts(below, extract->spec->root, err);
+}
+
 bool extract_archive(const struct extract_spec *spec, struct tar_reader *reader, struct error *err)
 {
     AUTO(extract_finish) struct extract extract = {.spec = spec, .reader = reader, .parent = -1};
     const struct view *below = spec->below;
     struct archive_entry *entry;
 
-    /* Stacked, the highest folder's owner and mode count, and a layer may not list the root. */
-    if (below && below->n && !copy_facts(below->layers[below->n - 1], spec->root, err))
+    if (below && below->n && !inherit_root(&extract, below->layers[below->n - 1], err))
         return false;
     for (;;) {
         if (!tar_reader_next(reader, &entry, err))

@@ -137,7 +137,8 @@ static const char lower_tree[] =
     "for f in kept/a kept/sub/b replaced/x replaced/deep/y emptied/z gone/1 gone/sub/2 "
     "to-remove to-rewrite to-chmod to-rename modes/m; do printf $f > lower/$f; done && "
     "ln -s to-remove lower/link && rmdir lower/file-to-dir && printf f > lower/file-to-dir && "
-    "mkdir lower/dir-to-file && ln lower/to-chmod lower/hard";
+    "mkdir lower/dir-to-file && ln lower/to-chmod lower/hard && "
+    "touch -d @1 lower";
 
 static const char changes[] =
     "cd merged && rm to-remove && rm -r gone && rm -r replaced && mkdir replaced && "
@@ -146,7 +147,9 @@ static const char changes[] =
     "printf in > file-to-dir/in && rmdir dir-to-file && printf file > dir-to-file && "
     "rm link && ln -s kept link && printf more > kept/sub/more && ln kept/sub/more kept/linked && "
     "printf n > modes/n && mkdir -p fresh/nested && printf q > fresh/nested/q && "
-    "mv kept/sub kept/moved && mkfifo pipe && rm -r emptied && mkdir emptied && chmod 0700 emptied";
+    "mv kept/sub kept/moved && mkfifo pipe && rm -r emptied && mkdir emptied && chmod 0700 emptied "
+    "&& "
+    "touch -d @1 .";
 
 static bool mount_overlay(struct testing *t, const char *lowers, const char *upper)
 {
