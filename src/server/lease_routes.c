@@ -172,7 +172,7 @@ bool lease_renew_post(struct call *call, struct response *res, struct error *err
             !commit(&open, err))
             return false;
         lease->expires_ms = expires;
-    } else if (wanted.expires_ms != lease->prev_expires_ms && !lease->started_ms) {
+    } else if (wanted.expires_ms != lease->prev_expires_ms) {
         return error_set(err, ERR_LEASE_STALE, "the lease was renewed by somebody else");
     }
     const struct wire_lease_times times = {lease->expires_ms, lease->hard_deadline_ms};

@@ -114,15 +114,20 @@ static bool start(struct build *build, struct error *err)
         .grade = str_of(engine_grade_name(build->worker->engine->grade)),
         .start = STR("boot"),
     };
+    struct wire_lease_times times;
     const struct exchange exchange = {
         .route = arena_printf(&build->arena, "leases/%s/start", lease->id),
         .request_fields = wire_start_fields,
         .request = &message,
+        ANSWER(wire_lease_times_fields, times),
         .timeout_ms = CALL_TIMEOUT_MS,
     };
 
     lease_set_stage(lease, LEASE_RUNNING);
-    return line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
+    if (!line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err))
+        return false;
+    lease_set_expiry(lease, times.expires_ms);
+    return true;
 }
 
 static bool complete(struct build *build, struct wire_build_complete *message, struct error *err)

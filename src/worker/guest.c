@@ -427,6 +427,8 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
 /* Turns the loop until *flag, the deadline (boot time), or the end of it all. */
 static bool wait_for(struct guest *guest, const bool *flag, int64_t until_ms, struct error *err)
 {
+    /* Nothing was read since the last wait: an old silence says nothing about the agent. */
+    guest->ponged_ms = time_boot_ms();
     while (!*flag) {
         int64_t now = time_boot_ms();
         struct lease_view view = lease_look(guest->lease);

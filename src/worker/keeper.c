@@ -140,7 +140,7 @@ static size_t collect_due(struct worker *worker, struct due *due, size_t max)
             continue;
         due[n].sequence = lease->sequence;
         due[n].expires_ms = lease->expires_ms;
-        due[n].active_ms = lease->active_ms;
+        due[n].active_ms = lease->running_ms ? now - lease->running_ms : 0;
         memcpy(due[n++].id, lease->id, ID_TEXT);
     }
     pthread_mutex_unlock(&table->lock);

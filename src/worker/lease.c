@@ -117,13 +117,15 @@ void lease_set_stage(struct lease *lease, enum lease_stage stage)
 {
     pthread_mutex_lock(&lease->worker->leases.lock);
     lease->stage = stage;
+    if (stage == LEASE_RUNNING)
+        lease->running_ms = time_boot_ms();
     pthread_mutex_unlock(&lease->worker->leases.lock);
 }
 
-void lease_set_active(struct lease *lease, int64_t active_ms)
+void lease_set_expiry(struct lease *lease, int64_t expires_ms)
 {
     pthread_mutex_lock(&lease->worker->leases.lock);
-    lease->active_ms = active_ms;
+    lease->expires_ms = expires_ms;
     pthread_mutex_unlock(&lease->worker->leases.lock);
 }
 

@@ -33,8 +33,8 @@ struct lease {
     int64_t expires_ms; /* as the server said it last */
     int64_t fence_ms;   /* boot time from which this worker must no longer act on it */
     int64_t renew_ms;   /* boot time of the next renewal */
-    int64_t active_ms;
-    bool is_stale; /* the server no longer knows it: destroy, write nothing */
+    int64_t running_ms; /* boot time since which its program runs; 0: not yet */
+    bool is_stale;      /* the server no longer knows it: destroy, write nothing */
     bool cancel_wanted, cancel_forced, stop_wanted;
     char cancel_reason[256];
     bool is_over; /* its thread has nothing left to do but to be joined */
@@ -64,7 +64,7 @@ struct lease *lease_add(struct lease_table *table, struct worker *worker,
 
 struct lease_view lease_look(struct lease *lease);
 void lease_set_stage(struct lease *lease, enum lease_stage stage);
-void lease_set_active(struct lease *lease, int64_t active_ms);
+void lease_set_expiry(struct lease *lease, int64_t expires_ms); /* as a start answered it */
 
 /* For keeper and poller: by id, under the lock, and wakes the thread. */
 void lease_mark_stale(struct lease_table *table, const char *id);

@@ -150,6 +150,7 @@ static bool pass_gate(struct run *run, struct error *err)
         return false;
     run->is_started = true;
     run->started_ms = time_boot_ms();
+    lease_set_expiry(run->lease, times.expires_ms);
     lease_set_stage(run->lease, LEASE_RUNNING);
     return true;
 }
@@ -184,6 +185,21 @@ static bool start_guest(struct run *run, struct error *err)
     return true;
 }
 
+/* Where bare imports are looked for besides the workspace: the image's own directory. */
+static struct str run_options(struct run *run)
+{
+    struct buf text = {.max = 64 * 1024};
+    struct json_writer writer = json_begin(&text);
+    struct error err;
+
+    json_open(&writer, NULL);
+    json_text(&writer, "workdir", run->image.config.workdir);
+    json_close(&writer);
+    struct str kept = json_end(&writer, &err) ? arena_str(&run->arena, buf_str(&text)) : STR("{}");
+    buf_finish(&text);
+    return kept;
+}
+
 static bool release(struct run *run, struct error *err)
 {
     const struct wire_run_grant *grant = run->grant;
@@ -201,12 +217,13 @@ static bool release(struct run *run, struct error *err)
         .deployment_version = grant->deployment.version,
         .workspace_id = grant->workspace_id,
         .workspace_path = grant->sandbox.mount_path,
+        .options = run_options(run),
     };
 
     return guest_release(run->guest, &start, grant->payload, err);
 }
 
-static void report_result(struct run *run, const struct guest_result *result)
+static bool report_result(struct run *run, const struct guest_result *result, struct error *err)
 {
     struct report report = {
         .lease = run->lease,
@@ -218,11 +235,9 @@ static void report_result(struct run *run, const struct guest_result *result)
         .was_timed_out = guest_was_timed_out(run->guest),
         .max_duration_ms = run->grant->max_duration_ms,
     };
-    struct error err;
 
     lease_set_stage(run->lease, LEASE_ENDING);
-    if (!output_flush(run->output, &err) || !report_complete(&report, result, &err))
-        log_warn("result not accepted", LOG_STR("lease", run->lease->id), LOG_ERR(&err));
+    return output_flush(run->output, err) && report_complete(&report, result, err);
 }
 
 static bool execute(struct run *run, struct error *err)
@@ -244,8 +259,7 @@ static bool execute(struct run *run, struct error *err)
     if (!release(run, err) ||
         !guest_follow(run->guest, run->started_ms + run->grant->max_duration_ms, &result, err))
         return false;
-    report_result(run, &result);
-    return true;
+    return report_result(run, &result, err);
 }
 
 void *run_main(void *arg)

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -127,6 +128,9 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
 
     if (signals < 0)
         return false;
+    /* Keys and payloads pass through this memory: it is never written to a core file. */
+    if (setrlimit(RLIMIT_CORE, &(struct rlimit){0}) != 0)
+        return error_errno(err, "setrlimit");
     link_init(&worker.link, settings->control_url);
     lease_table_init(&worker.leases);
     capacity_init(&worker.capacity, (struct room){0});

@@ -153,7 +153,9 @@ UPDATE leases SET state = $3, live = $4, state_deadline_ms = $5,
 WHERE id = $1 AND state = $2;
 
 -- name: lease_set_started (id, now, expires, hard_deadline)
-UPDATE leases SET started_ms = $2, expires_ms = $3, hard_deadline_ms = $4 WHERE id = $1;
+UPDATE leases SET started_ms = $2, prev_expires_ms = expires_ms, expires_ms = $3,
+    hard_deadline_ms = $4
+WHERE id = $1;
 
 -- name: lease_renew (id, held, expires)
 UPDATE leases SET prev_expires_ms = expires_ms, expires_ms = $3
