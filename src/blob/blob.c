@@ -13,18 +13,23 @@
 #include "base/own.h"
 #include "base/time.h"
 
-enum { COPY_STEP = 256 * 1024, SHARD_LEN = 2, STALE_MS = 24 * 60 * 60 * 1000 };
+enum { COPY_STEP = 64 * 1024, SHARD_LEN = 2, STALE_MS = 24 * 60 * 60 * 1000 };
 
 struct blob_store {
     int blobs_fd, temporary_fd;
 };
 
-static bool open_directory(int at, const char *name, int *fd, struct error *err)
+/* Made when it is missing; -1 with err filled when it cannot be opened. */
+static int open_directory(int at, const char *name, struct error *err)
 {
-    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
-        return error_errno(err, "make the directory %s", name);
-    *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd >= 0 || error_errno(err, "open the directory %s", name);
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST) {
+        error_errno(err, "make the directory %s", name);
+        return -1;
+    }
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        error_errno(err, "open the directory %s", name);
+    return fd;
 }
 
 static void close_directory(DIR **directory)
@@ -54,10 +59,14 @@ static void clear_stale(int temporary_fd)
 
 bool blob_store_open(const char *directory, struct blob_store **store, struct error *err)
 {
-    AUTO_FD int root = -1, blobs = -1, temporary = -1;
-    if (!open_directory(AT_FDCWD, directory, &root, err) ||
-        !open_directory(root, "blobs", &blobs, err) ||
-        !open_directory(root, "tmp", &temporary, err))
+    AUTO_FD int root = open_directory(AT_FDCWD, directory, err);
+    if (root < 0)
+        return error_wrap(err, "opening the store");
+    AUTO_FD int blobs = open_directory(root, "blobs", err);
+    if (blobs < 0)
+        return error_wrap(err, "opening the store %s", directory);
+    AUTO_FD int temporary = open_directory(root, "tmp", err);
+    if (temporary < 0)
         return error_wrap(err, "opening the store %s", directory);
 
     clear_stale(temporary);
@@ -124,10 +133,10 @@ static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char 
                           struct error *err)
 {
     AUTO(digest_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    AUTO_FREE char *step = alloc(COPY_STEP);
     if (!digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1)
         return error_set(err, ERR_INTERNAL, "SHA-256 is not available");
 
+    char step[COPY_STEP];
     while (len > 0) {
         size_t want = len < COPY_STEP ? (size_t)len : COPY_STEP;
         ssize_t got = pread(from, step, want, (off_t)offset);
@@ -172,8 +181,8 @@ static bool publish(struct blob_store *store, const char *name, const char *id, 
     if (is_new && fsync(store->blobs_fd) != 0)
         return error_errno(err, "sync the store");
 
-    AUTO_FD int directory = -1;
-    if (!open_directory(store->blobs_fd, shard, &directory, err))
+    AUTO_FD int directory = open_directory(store->blobs_fd, shard, err);
+    if (directory < 0)
         return false;
     if (renameat(store->temporary_fd, name, directory, id) != 0)
         return error_errno(err, "publish the blob %s", id);

@@ -162,8 +162,8 @@ bool api_key_create(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
     struct key_body body;
-    const char *scopes;
-    struct value expires;
+    const char *scopes = "";
+    struct value expires = V_NULL;
     int64_t now = time_now_ms();
     if (!call_body(call, key_fields, &body, sizeof body, err) ||
         !name_check(NAME_TITLE, "/name", body.name, err) ||

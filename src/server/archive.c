@@ -6,9 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/own.h"
-
-enum { ENTRIES_MAX = 100000, PATH_BYTES_MAX = 4096, READ_STEP = 64 * 1024 };
+enum { ENTRIES_MAX = 100000, PATH_BYTES_MAX = 4096, READ_STEP = 16 * 1024 };
 
 /* The archive is a slice of the spooled request. */
 struct slice {
@@ -78,15 +76,12 @@ static bool check_entry(struct archive_entry *entry, struct error *err)
 
 bool archive_check(int fd, uint64_t offset, uint64_t len, struct error *err)
 {
-    AUTO_FREE struct slice *slice = alloc(sizeof *slice);
-    slice->fd = fd;
-    slice->at = offset;
-    slice->end = offset + len;
+    struct slice slice = {.fd = fd, .at = offset, .end = offset + len};
     AUTO(archive_release) struct archive *archive = archive_read_new();
     if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK ||
         archive_read_set_read_callback(archive, slice_read) != ARCHIVE_OK ||
         archive_read_set_skip_callback(archive, slice_skip) != ARCHIVE_OK ||
-        archive_read_set_callback_data(archive, slice) != ARCHIVE_OK)
+        archive_read_set_callback_data(archive, &slice) != ARCHIVE_OK)
         return error_set(err, ERR_INTERNAL, "archives cannot be read");
     if (archive_read_open1(archive) != ARCHIVE_OK)
         return error_set(err, ERR_ARCHIVE_INVALID, "the source is not a tar archive");

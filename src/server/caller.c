@@ -10,7 +10,7 @@
 
 enum { TOUCH_MS = 60 * 1000, TOKEN_MAX = 128 };
 
-#define SESSION_UNUSED_MS (7 * 24 * 60 * 60 * INT64_C(1000))
+#define SESSION_UNUSED_MS INT64_C(604800000) /* 7 days */
 
 static uint64_t bit(enum permission permission)
 {

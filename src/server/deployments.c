@@ -11,7 +11,7 @@
 #include "server/page.h"
 #include "store/queries.h"
 
-enum { REASON_MAX = 16 * 1024 };
+enum { REASON_MAX = 16 * 1024, FAILURE_MAX = 128 * 1024 };
 
 static bool answer_one(struct call *call, struct tx *tx, struct str id, int status,
                        struct response *res, struct error *err)
@@ -117,7 +117,7 @@ static bool promoted_event(struct call *call, struct tx *tx, const struct rows *
 {
     char label[64];
     caller_label(caller_of(call), label);
-    AUTO(buf_finish) struct buf attributes = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf attributes = {.max = FAILURE_MAX};
     struct json_writer json = json_begin(&attributes);
     json_open(&json, NULL);
     json_text(&json, "version", row_str(deployment, 0, DEPLOYMENT_PEEK_VERSION));
@@ -181,14 +181,14 @@ static bool fail_cancelled(struct call *call, struct tx *tx, const struct rows *
 {
     const char *id = row_text(deployment, 0, DEPLOYMENT_PEEK_ID);
     const char *state = row_text(deployment, 0, DEPLOYMENT_PEEK_STATE);
-    AUTO(buf_finish) struct buf failure = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf failure = {.max = FAILURE_MAX};
     struct json_writer json = json_begin(&failure);
     json_open(&json, NULL);
     json_string(&json, "layer", "deployment_build");
     json_string(&json, "failure_kind", "build_cancelled");
     json_text(&json, "message", reason.len ? reason : STR("the build was cancelled"));
     json_close(&json);
-    AUTO(buf_finish) struct buf attributes = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf attributes = {.max = FAILURE_MAX};
     struct json_writer event_json = json_begin(&attributes);
     json_open(&event_json, NULL);
     json_string(&event_json, "layer", "deployment_build");

@@ -10,7 +10,12 @@
 #include "server/service_suite.h"
 #include "store/queries.h"
 
-enum { EVENTS_MAX = 4096 };
+enum {
+    EVENTS_MAX = 4096,
+    BYTES_MAX = 64 * 1024 * 1024,
+    SNAPSHOT_MAX = 1024 * 1024,
+    TIMEOUT_MS = 60 * 1000
+};
 
 /* What one client of a stream has heard, on a thread of its own. */
 struct listener {
@@ -72,7 +77,7 @@ static void *listen_to(void *arg)
                                    .headers = headers,
                                    .sink = sink,
                                    .sink_arg = listener,
-                                   .timeout_ms = 60 * 1000};
+                                   .timeout_ms = TIMEOUT_MS};
     struct http_answer answer = {.body.max = 4096};
     sse_reader_init(&listener->reader, heard, listener);
     if (http_client_create(listener->service->url, &client, &err)) {
@@ -88,7 +93,7 @@ static void *listen_to(void *arg)
 
 static void listener_start(struct listener *listener)
 {
-    listener->bytes.max = 64 * 1024 * 1024;
+    listener->bytes.max = BYTES_MAX;
     if (pthread_create(&listener->thread, NULL, listen_to, listener) != 0)
         abort();
 }
@@ -140,7 +145,7 @@ static const char *new_run(struct service *service, const char **key)
 SERVICE_TEST(a_stream_gives_history_and_what_comes_in_one_order)
 {
     struct error err;
-    const char *key, *run = new_run(service, &key);
+    const char *key = "", *run = new_run(service, &key);
     for (int i = 0; i < 100; i++)
         CHECK(append_event(service, run, &err));
     struct listener *listener = arena_alloc(&service->arena, sizeof *listener);
@@ -161,7 +166,7 @@ SERVICE_TEST(a_stream_gives_history_and_what_comes_in_one_order)
 SERVICE_TEST(a_stream_resumes_behind_the_last_event_id)
 {
     struct error err;
-    const char *key, *run = new_run(service, &key);
+    const char *key = "", *run = new_run(service, &key);
     for (int i = 0; i < 50; i++)
         CHECK(append_event(service, run, &err));
     const char *path = arena_printf(&service->arena, "/api/runs/%s/events", run);
@@ -216,12 +221,12 @@ static bool append_log(struct service *service, const char *run, int64_t number,
 SERVICE_TEST(logs_come_whole_in_the_order_observed)
 {
     struct error err;
-    const char *key, *run = new_run(service, &key);
+    const char *key = "", *run = new_run(service, &key);
     struct listener *listener = arena_alloc(&service->arena, sizeof *listener);
     *listener = (struct listener){.service = service,
                                   .token = key,
                                   .path = arena_printf(&service->arena, "/api/runs/%s/logs", run)};
-    AUTO(buf_finish) struct buf wanted = {.max = 64 * 1024 * 1024};
+    AUTO(buf_finish) struct buf wanted = {.max = BYTES_MAX};
     static char block[300 * 1024];
     int64_t offset = 0;
     for (int64_t i = 0; i < 120; i++) {
@@ -243,7 +248,7 @@ SERVICE_TEST(logs_come_whole_in_the_order_observed)
 SERVICE_TEST(a_log_snapshot_is_the_end_of_each_stream)
 {
     struct error err;
-    const char *key, *run = new_run(service, &key);
+    const char *key = "", *run = new_run(service, &key);
     const char *path = arena_printf(&service->arena, "/api/runs/%s/logs", run);
     CHECK_STATUS(service, service_ask(service, key, "GET", path, NULL), 200);
     CHECK_STR(service_text(service, "stdout_base64"), "");
@@ -262,16 +267,16 @@ SERVICE_TEST(a_log_snapshot_is_the_end_of_each_stream)
     CHECK(strstr(service->answer.body.bytes, "\"truncated\":true"));
     CHECK_STR(service_text(service, "cursor"), "4");
     struct str text = str_of(service_text(service, "stdout_base64"));
-    static char bytes[2 * 1024 * 1024];
+    static char bytes[SNAPSHOT_MAX * 2];
     size_t len = sizeof bytes;
-    CHECK(base64_decode(text, bytes, &len) && len == 1024 * 1024);
+    CHECK(base64_decode(text, bytes, &len) && len == SNAPSHOT_MAX);
     CHECK(memcmp(bytes + len - 9, "xthe end\n", 9) == 0);
 }
 
 SERVICE_TEST(pages_of_events_follow_each_other)
 {
     struct error err;
-    const char *key, *run = new_run(service, &key);
+    const char *key = "", *run = new_run(service, &key);
     for (int i = 0; i < 9; i++)
         CHECK(append_event(service, run, &err));
     const char *path = arena_printf(&service->arena, "/api/runs/%s/events?limit=6", run);
@@ -296,7 +301,7 @@ TEST(a_stream_of_one_server_hears_what_another_commits)
     if (!first)
         SKIP(skip);
     struct service *second = service_start_beside(first);
-    const char *key, *run = new_run(first, &key);
+    const char *key = "", *run = new_run(first, &key);
     struct listener *listener = arena_alloc(&first->arena, sizeof *listener);
     *listener = (struct listener){.service = second,
                                   .token = key,

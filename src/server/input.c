@@ -10,6 +10,7 @@
 enum {
     TAGS_MAX = 32,
     TAG_MAX = 128,
+    TAGS_TEXT_MAX = 32 * 1024,
     RETRY_TEXT_MAX = 4096,
     ATTEMPTS_DEFAULT = 3,
     VERSION_MAX = 64
@@ -49,7 +50,7 @@ bool input_object(struct str raw, const char *name, size_t max, struct arena *ar
 bool input_tags(const struct str *tags, size_t n, struct arena *arena, struct str *text,
                 struct error *err)
 {
-    AUTO(buf_finish) struct buf out = {.max = TAGS_MAX * (TAG_MAX * 6 + 4)};
+    AUTO(buf_finish) struct buf out = {.max = TAGS_TEXT_MAX};
     struct json_writer json = json_begin(&out);
     if (n > TAGS_MAX)
         return error_set(err, ERR_INVALID, "tags must be at most %d", TAGS_MAX);
@@ -142,7 +143,7 @@ bool retry_policy_read(struct str text, struct arena *arena, struct retry_policy
 
 bool input_retry(struct str raw, struct arena *arena, struct str *text, struct error *err)
 {
-    struct retry_policy policy;
+    struct retry_policy policy = retry_default();
     if (!retry_policy_read(raw, arena, &policy, err))
         return false;
     if (policy.max_attempts == 1) {

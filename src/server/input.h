@@ -30,4 +30,4 @@ bool retry_policy_read(struct str text, struct arena *arena, struct retry_policy
 /* Helmr-SDK-Version and the like: printable, at most 64 bytes; anything else is absent. */
 struct str input_version(struct str header);
 
-#define DAY_MS (24 * 60 * 60 * INT64_C(1000))
+#define DAY_MS INT64_C(86400000)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/encode.h"
 #include "base/file.h"
 #include "base/id.h"
@@ -212,7 +213,8 @@ bool keys_seal(const struct keys *keys, enum key_context context, struct str abo
 {
     unsigned char nonce[crypto_aead_xchacha20poly1305_ietf_NPUBBYTES];
     size_t room = plain.len + crypto_aead_xchacha20poly1305_ietf_ABYTES;
-    AUTO_FREE unsigned char *out = alloc(room);
+    AUTO(arena_finish) struct arena scratch = {0};
+    unsigned char *out = arena_alloc(&scratch, room);
     unsigned long long out_len = 0;
     random_bytes(nonce, sizeof nonce);
     if (crypto_aead_xchacha20poly1305_ietf_encrypt(out, &out_len, (const unsigned char *)plain.ptr,
@@ -231,7 +233,8 @@ bool keys_open(const struct keys *keys, enum key_context context, struct str abo
     if (sealed.len < NONCE + crypto_aead_xchacha20poly1305_ietf_ABYTES)
         return error_set(err, ERR_INTERNAL, "a sealed value is cut short");
     const unsigned char *nonce = (const unsigned char *)sealed.ptr;
-    AUTO_FREE unsigned char *out = alloc(sealed.len);
+    AUTO(arena_finish) struct arena scratch = {0};
+    unsigned char *out = arena_alloc(&scratch, sealed.len);
     unsigned long long out_len = 0;
     if (crypto_aead_xchacha20poly1305_ietf_decrypt(out, &out_len, NULL, nonce + NONCE,
                                                    sealed.len - NONCE,

@@ -76,7 +76,10 @@ static void document_path(const char *pattern, char *path, size_t size)
         }
         if (*c == '\0' || n + 3 > size)
             break;
-        path[n++] = *c == ':' ? '{' : *c;
+        if (*c == ':')
+            path[n++] = '{';
+        else
+            path[n++] = *c;
         is_open = is_open || *c == ':';
     }
     path[n] = '\0';

@@ -17,7 +17,7 @@
 #include "server/run_store.h"
 #include "store/queries.h"
 
-enum { REASON_MAX = 16 * 1024 };
+enum { REASON_MAX = 16 * 1024, EVENT_MAX = 128 * 1024 };
 
 struct cancel_body {
     struct str reason, idempotency_key;
@@ -44,7 +44,7 @@ struct cancel {
 
 static bool requested_event(const struct cancel *cancel, struct error *err)
 {
-    AUTO(buf_finish) struct buf attributes = {.max = 128 * 1024};
+    AUTO(buf_finish) struct buf attributes = {.max = EVENT_MAX};
     struct json_writer json = json_begin(&attributes);
     json_open(&json, NULL);
     if (cancel->body.reason.ptr)

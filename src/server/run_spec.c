@@ -13,6 +13,7 @@ enum {
     DURATION_MIN = 5,
     DURATION_MAX = 86400,
     SECRETS_MAX = 64,
+    SECRETS_TEXT_MAX = 128 * 1024,
 };
 
 static const struct json_field queue_fields[] = {
@@ -86,7 +87,7 @@ static bool starts_with(struct str text, struct str prefix)
 static bool read_secrets(struct run_spec *spec, struct arena *arena, struct error *err)
 {
     static const struct str vault = STR("vault:");
-    AUTO(buf_finish) struct buf all = {.max = 256 * 1024}, names = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf all = {.max = SECRETS_TEXT_MAX}, names = {.max = SECRETS_TEXT_MAX};
     struct json_writer all_json = json_begin(&all), names_json = json_begin(&names);
     json_open(&all_json, NULL);
     json_open_list(&names_json, NULL);
