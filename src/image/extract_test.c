@@ -93,6 +93,8 @@ static const struct hostile {
     {"a link up and through",    "symbolic link",      {L("a", ".."), F("a/evil")}             },
     {"a link out and through",   "symbolic link",      {L("a", "/tmp"), F("a/evil")}           },
     {"a link inside, through",   "symbolic link",      {D("d"), L("a", "d"), F("a/f")}         },
+    {"a link in the middle",     "symbolic link",      {D("d/e"), L("a", "d"), F("a/e/f")}     },
+    {"a link up in the middle",  "symbolic link",      {L("a", ".."), F("a/root/f")}           },
     {"two links",                "symbolic link",      {L("a", "b"), L("b", ".."), F("a/evil")}},
     {"a folder over a link",     "symbolic link",      {L("a", ".."), D("a")}                  },
     {"a file twice",             "twice",              {F("a"), F("a")}                        },

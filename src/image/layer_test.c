@@ -127,7 +127,15 @@ TEST(a_damaged_layer_is_noticed)
     memcpy(layer.digest, "sha256:00", 10);
     memcpy(layer.diff_id, "sha256:00", 10);
     CHECK(!layer_apply(&layer, blob, to, NULL, &budget, &t.err));
-    CHECK(t.err.code == ERR_CONTENT_HASH);
+    CHECK(t.err.code == ERR_CONTENT_HASH && strstr(t.err.text, "digest"));
+
+    AUTO_FREE char *text = alloc(1 << 16);
+    ssize_t len = pread(blob, text, 1 << 16, 0);
+    CHECK(len > 0);
+    digest_of((struct str){text, (size_t)len}, layer.digest);
+    CHECK(unlink(testing_path(&t, "to/file")) == 0 && lseek(blob, 0, SEEK_SET) == 0);
+    CHECK(!layer_apply(&layer, blob, to, NULL, &budget, &t.err));
+    CHECK(t.err.code == ERR_CONTENT_HASH && strstr(t.err.text, "content"));
 }
 
 /* Changes made through a real overlay: each line is one way a layer can differ from those below. */
