@@ -33,6 +33,7 @@ struct server {
     char owner_id[ID_TEXT]; /* the local owner */
     const char *public_url; /* lives as long as the server */
     char *own_url;          /* the same, when none is configured; owned */
+    int lock_fd;            /* of the data directory; -1: none */
     bool is_stopping;       /* of the loop's thread */
     bool is_loopback_only;  /* every TCP listener is loopback, so that dev login may be offered */
     /* Who a worker is, by its own bearer; set by the worker plane. NULL: there is none. */

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -25,6 +26,7 @@ enum {
     IDLE_MS = 60 * 1000,
     WRITE_MS = 30 * 1000,
     GRACE_MS = 10 * 1000,
+    PATH_TEXT = 4096,
 };
 
 #define JSON_MAX ((size_t)32 * 1024 * 1024)
@@ -48,6 +50,26 @@ static void answered(const struct call *call, int status, int64_t took_ms)
     log_write(call->failure ? LOG_ERROR : LOG_DEBUG, "request", fields, n);
 }
 
+/* SQLite is one server's; PostgreSQL may be shared. */
+static bool take_lock(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    char path[PATH_TEXT];
+    if (!config->data_dir)
+        return true;
+    snprintf(path, sizeof path, "%s/run", config->data_dir);
+    if (!directory_make(path, 0700, err))
+        return false;
+    if (strncmp(config->database_url, "sqlite:", 7) != 0)
+        return true;
+    snprintf(path, sizeof path, "%s/run/server.lock", config->data_dir);
+    if (file_lock(path, &server->lock_fd, err))
+        return true;
+    return err->code == ERR_CONFLICT
+               ? error_set(err, ERR_CONFLICT, "another server runs on %s", config->data_dir)
+               : error_wrap(err, "locking the data directory");
+}
+
 static bool open_storage(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
@@ -56,6 +78,8 @@ static bool open_storage(struct server *server, struct error *err)
                                  .pool_size = (int)config->database_pool,
                                  .busy_ms = BUSY_MS};
     if (config->data_dir && !directory_make(config->data_dir, 0700, err))
+        return false;
+    if (!take_lock(server, err))
         return false;
     if (!store_open(&store, &server->store, err))
         return error_wrap(err, "opening the database");
@@ -99,7 +123,7 @@ static bool start_http(struct server *server, struct error *err)
 static bool listen_everywhere(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
-    char path[512];
+    char path[PATH_TEXT];
     if (!http_server_listen(server->http, config->address, err))
         return false;
     server->is_loopback_only = listen_address_is_loopback(config->address);
@@ -115,9 +139,6 @@ static bool listen_everywhere(struct server *server, struct error *err)
 
     if (!config->data_dir)
         return true;
-    snprintf(path, sizeof path, "%s/run", config->data_dir);
-    if (!directory_make(path, 0700, err))
-        return false;
     snprintf(path, sizeof path, "unix:%s/run/server.sock", config->data_dir);
     return http_server_listen(server->http, path, err);
 }
@@ -137,7 +158,7 @@ static bool start(struct server *server, struct error *err)
 bool server_create(const struct server_config *config, struct server **made, struct error *err)
 {
     struct server *server = alloc(sizeof *server);
-    *server = (struct server){.config = config};
+    *server = (struct server){.config = config, .lock_fd = -1};
     server->hub.server = server;
     caller_cache_init(&server->callers);
     server->authorize_worker = worker_authorize;
@@ -166,6 +187,8 @@ void server_destroy(struct server *server)
     caller_cache_finish(&server->callers);
     keys_finish(&server->keys);
     free(server->own_url);
+    if (server->lock_fd >= 0)
+        close(server->lock_fd);
     free(server);
 }
 
