@@ -53,7 +53,7 @@ static inline void fixture_close(struct fixture *fixture)
     struct error err = {0};
     AUTO_FD int parent = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (!tree_remove(parent, fixture->folder + strlen("/tmp/"), &err))
+    if (fixture->folder[0] && !tree_remove(parent, fixture->folder + strlen("/tmp/"), &err))
         printf("# %s\n", err.text);
 }
 

@@ -130,8 +130,10 @@ static bool host_start(struct engine_host *host, const struct engine_settings *s
 bool engine_host_open(const struct engine_settings *settings, struct engine_host **host,
                       struct error *err)
 {
-    struct engine_host *made = alloc(sizeof(*made));
+    if (!settings->work_dir || settings->work_dir[0] != '/')
+        return error_set(err, ERR_INVALID, "the work directory must be an absolute path");
 
+    struct engine_host *made = alloc(sizeof(*made));
     *made = (struct engine_host){
         .work_dir = text_copy(settings->work_dir),
         .runsc_path = text_copy(settings->runsc_path ? settings->runsc_path : "runsc"),
@@ -145,10 +147,6 @@ bool engine_host_open(const struct engine_settings *settings, struct engine_host
         .guard = {.pidfd = -1},
         .mutex = PTHREAD_MUTEX_INITIALIZER,
     };
-    if (made->work_dir[0] != '/') {
-        host_free(made);
-        return error_set(err, ERR_INVALID, "the work directory must be an absolute path");
-    }
     if (!host_start(made, settings, err)) {
         engine_host_close(made);
         return false;

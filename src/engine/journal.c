@@ -243,8 +243,10 @@ void journal_finish(struct journal *journal)
 
 static void die_when_told(void)
 {
-    if (journal_die_at > 0 && --journal_die_at == 0)
+    if (journal_die_at == 1)
         (void)raise(SIGKILL);
+    if (journal_die_at > 0)
+        journal_die_at--;
 }
 
 static bool line_write(struct journal *journal, enum verb verb, const struct resource *resource,

@@ -10,19 +10,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    AUTO_FREE struct journal_list *whole = alloc(sizeof(*whole));
-    AUTO_FREE struct journal_list *part = alloc(sizeof(*part));
+    struct journal_list whole;
+    struct journal_list part;
     struct str text = {(const char *)data, size};
     struct error err = {0};
 
-    if (!journal_parse(text, whole, &err))
+    if (!journal_parse(text, &whole, &err))
         return 0;
-    if (whole->good_bytes > size || whole->torn != (whole->good_bytes < size))
+    if (whole.good_bytes > size || whole.torn != (whole.good_bytes < size))
         abort();
-    if (!journal_parse((struct str){text.ptr, whole->good_bytes}, part, &err) || part->torn ||
-        part->n != whole->n || part->next_seq != whole->next_seq)
+    if (!journal_parse((struct str){text.ptr, whole.good_bytes}, &part, &err) || part.torn ||
+        part.n != whole.n || part.next_seq != whole.next_seq)
         abort();
-    if (size > 0 && !journal_parse((struct str){text.ptr, size - 1}, part, &err))
+    if (size > 0 && !journal_parse((struct str){text.ptr, size - 1}, &part, &err))
         abort();
     return 0;
 }

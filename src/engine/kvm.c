@@ -25,7 +25,7 @@ enum {
     KERNEL_STACK_AT = 0xb000,
 };
 
-enum { RUN_MS = 2000, PORT = 0x3f8, TOLD = 'K', GATE = 0x80 };
+enum { RUN_MS = 2000, PORT = 0x3f8, TOLD = 'K', GATE_AT = 0x80 * 16 };
 
 /* The first guest says its letter and halts. The second does what every kernel does first: it goes
  * to user mode, is called back through a gate, and only then says it. */
@@ -54,8 +54,12 @@ asm(".pushsection .rodata\n"
     "  out %al, %dx\n"
     "  hlt\n"
     "kvm_long_end:\n"
+    "kvm_real_len: .long kvm_real_end - kvm_real\n"
+    "kvm_long_len: .long kvm_long_end - kvm_long\n"
+    "kvm_gate_at: .long 0x1000 + kvm_gate - kvm_long\n"
     ".popsection\n");
-extern const uint8_t kvm_real[], kvm_real_end[], kvm_long[], kvm_gate[], kvm_long_end[];
+extern const uint8_t kvm_real[], kvm_long[];
+extern const uint32_t kvm_real_len, kvm_long_len, kvm_gate_at;
 
 /* Kernel code and data, user data and code, each for 64 bits, and the task's two words. */
 static const uint64_t segments[] = {0,
@@ -66,9 +70,10 @@ static const uint64_t segments[] = {0,
                                     0x00008b0000000067 | (uint64_t)TASK_AT << 16,
                                     0};
 
+static _Alignas(4096) uint8_t memory[MEMORY_BYTES]; /* the guest's; a child of ours has its own */
+
 struct machine {
     int vm, vcpu;
-    uint8_t *memory;
     struct kvm_run *run;
 };
 
@@ -77,14 +82,8 @@ static bool machine_make(int kvm, struct machine *machine, struct error *err)
     machine->vm = ioctl(kvm, KVM_CREATE_VM, 0);
     if (machine->vm < 0)
         return error_errno(err, "no virtual machine can be made");
-    machine->memory =
-        mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (machine->memory == MAP_FAILED)
-        return error_errno(err, "no memory");
-
     struct kvm_userspace_memory_region region = {.memory_size = MEMORY_BYTES,
-                                                 .userspace_addr =
-                                                     (uint64_t)(uintptr_t)machine->memory};
+                                                 .userspace_addr = (uint64_t)(uintptr_t)memory};
     if (ioctl(machine->vm, KVM_SET_USER_MEMORY_REGION, &region) < 0)
         return error_errno(err, "a virtual machine takes no memory");
     machine->vcpu = ioctl(machine->vm, KVM_CREATE_VCPU, 0);
@@ -96,18 +95,17 @@ static bool machine_make(int kvm, struct machine *machine, struct error *err)
 }
 
 /* The first 2 MiB mapped onto themselves, for user mode too. */
-static void memory_write(uint8_t *memory)
+static void memory_write(void)
 {
     const uint64_t tables[] = {(TABLES_AT + 0x1000) | 7, (TABLES_AT + 0x2000) | 7, 0x87};
     const uint64_t stack = KERNEL_STACK_AT;
-    uint64_t handler = CODE_AT + (uint64_t)(kvm_gate - kvm_long);
-    const uint64_t gate = (handler & 0xffff) | 8 << 16 | 0xee00ULL << 32;
+    const uint64_t gate = (kvm_gate_at & 0xffff) | 8 << 16 | 0xee00ULL << 32;
 
     for (size_t i = 0; i < COUNT_OF(tables); i++)
         memcpy(memory + TABLES_AT + i * 0x1000, &tables[i], sizeof(tables[i]));
     memcpy(memory + SEGMENTS_AT, segments, sizeof(segments));
     memcpy(memory + TASK_AT + 4, &stack, sizeof(stack));
-    memcpy(memory + GATES_AT + GATE * 16, &gate, sizeof(gate));
+    memcpy(memory + GATES_AT + GATE_AT, &gate, sizeof(gate));
 }
 
 static void state_long(struct kvm_sregs *state)
@@ -141,11 +139,11 @@ static bool state_set(struct machine *machine, bool is_long, struct error *err)
     state.cs.base = 0;
     state.cs.selector = 0;
     if (is_long) {
-        memory_write(machine->memory);
-        memcpy(machine->memory + CODE_AT, kvm_long, (size_t)(kvm_long_end - kvm_long));
+        memory_write();
+        memcpy(memory + CODE_AT, kvm_long, kvm_long_len);
         state_long(&state);
     } else {
-        memcpy(machine->memory + CODE_AT, kvm_real, (size_t)(kvm_real_end - kvm_real));
+        memcpy(memory + CODE_AT, kvm_real, kvm_real_len);
     }
     return (ioctl(machine->vcpu, KVM_SET_SREGS, &state) == 0 &&
             ioctl(machine->vcpu, KVM_SET_REGS, &registers) == 0) ||
@@ -156,6 +154,8 @@ static bool machine_run(struct machine *machine, struct error *err)
 {
     bool told = false;
 
+    if (!machine->run)
+        return error_set(err, ERR_INTERNAL, "there is no processor");
     for (int exits = 0; exits < 16; exits++) {
         struct kvm_run *run = machine->run;
         if (ioctl(machine->vcpu, KVM_RUN, 0) < 0)

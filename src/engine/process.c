@@ -67,7 +67,7 @@ bool process_identity_parse(const char *text, struct process_identity *identity)
 /* The pidfd is taken first: what is compared afterwards is what it holds. */
 static bool is_same(const struct process_identity *identity)
 {
-    struct process_identity now;
+    struct process_identity now = {0};
     struct error ignored;
 
     return process_identify(identity->pid, &now, &ignored) && now.started == identity->started &&

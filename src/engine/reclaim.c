@@ -28,8 +28,24 @@ static bool slot_release(struct engine_host *host, struct record *record,
 /* The marker files stay until everything else is proved gone. */
 static bool is_marker(const char *name)
 {
-    return !strcmp(name, "owner") || !strcmp(name, "journal") || !strcmp(name, "quarantined") ||
-           !strcmp(name, ".") || !strcmp(name, "..");
+    static const char *const markers[] = {"owner", "journal", "quarantined", ".", ".."};
+
+    for (size_t i = 0; i < COUNT_OF(markers); i++) {
+        if (strcmp(name, markers[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A reader of its own, from the start. */
+static DIR *folder_open(int fd)
+{
+    AUTO_FD int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = own >= 0 ? fdopendir(own) : NULL;
+
+    if (folder)
+        (void)take_fd(&own);
+    return folder;
 }
 
 static bool dir_release(struct engine_host *host, struct record *record,
@@ -43,9 +59,9 @@ static bool dir_release(struct engine_host *host, struct record *record,
     if (has_mount)
         return error_set(err, ERR_CONFLICT, "something is mounted below %s", record->path);
 
-    DIR *folder = fdopendir(openat(record->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = folder_open(record->dir_fd);
     bool ok = folder || error_errno(err, "list %s", record->path);
-    for (struct dirent *entry; ok && (entry = readdir(folder));) {
+    for (struct dirent *entry; folder && ok && (entry = readdir(folder));) {
         if (!is_marker(entry->d_name))
             ok = tree_remove(record->dir_fd, entry->d_name, err);
     }
@@ -62,7 +78,7 @@ static bool cgroup_release(struct engine_host *host, struct record *record,
     (void)record;
     snprintf(inode, sizeof(inode), "%llu",
              (unsigned long long)cgroup_inode(&host->cgroups, resource->name));
-    if (resource->identity[0] && strcmp(inode, "0") && strcmp(inode, resource->identity))
+    if (resource->identity[0] && strcmp(inode, "0") != 0 && strcmp(inode, resource->identity) != 0)
         return true; /* a later group of the same name */
     return cgroup_kill(&host->cgroups, resource->name, KILL_MS, err) &&
            cgroup_remove(&host->cgroups, resource->name, err);
@@ -165,11 +181,12 @@ static void reason_write(struct record *record, const char *reason)
 
 bool record_release(struct engine_host *host, struct record *record, struct error *err)
 {
-    AUTO_FREE struct journal_list *list = alloc(sizeof(*list));
+    struct journal_list list;
 
     journal_finish(&record->journal);
-    if (journal_open(record->dir_fd, &record->journal, list, err) && stop_first(host, list, err) &&
-        release_backwards(host, record, list, err) && markers_remove(host, record, err))
+    if (journal_open(record->dir_fd, &record->journal, &list, err) &&
+        stop_first(host, &list, err) && release_backwards(host, record, &list, err) &&
+        markers_remove(host, record, err))
         return true;
     reason_write(record, err->text);
     return error_wrap(err, "instance %s", record->id);
@@ -208,14 +225,14 @@ static bool reclaim_one(struct engine_host *host, const char *id, struct reclaim
 
 static bool instances_each(struct engine_host *host, struct error *err)
 {
-    DIR *folder = fdopendir(openat(host->instances_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = folder_open(host->instances_fd);
 
     if (!folder)
         return error_errno(err, "list the instances");
     for (struct dirent *entry; (entry = readdir(folder));) {
         char id[ID_TEXT];
         struct reclaimed about;
-        if (!id_parse(str_of(entry->d_name), id) || strcmp(id, entry->d_name))
+        if (!id_parse(str_of(entry->d_name), id) || strcmp(id, entry->d_name) != 0)
             continue;
         if (reclaim_one(host, id, &about))
             log_info("instance reclaimed", LOG_STR("instance", id), LOG_STR("was", about.detail));

@@ -77,7 +77,7 @@ static bool reclaims_everything(const struct fixture *fixture)
 
 TEST(kill_at_each_journal_step_leaves_no_stray)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     int step = 1;
     bool has_ended = false;
 
@@ -135,7 +135,7 @@ static void worker_until_killed(const struct fixture *fixture, int report)
 
 TEST(no_guest_outlives_its_killed_worker)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     char tag[TAG_LEN + 1] = "";
     int report[2];
 
@@ -166,7 +166,7 @@ TEST(no_guest_outlives_its_killed_worker)
 
 TEST(what_was_reclaimed_is_reported_with_its_lease)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     struct engine_settings settings;
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct error err = {0};
@@ -196,7 +196,7 @@ TEST(what_was_reclaimed_is_reported_with_its_lease)
 
 TEST(a_second_worker_of_the_same_directory_is_refused)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     struct engine_settings settings;
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct engine_host *second;

@@ -57,7 +57,7 @@ bool cidr_list_add(struct cidr_list *list, struct str text, struct error *err)
 
     while (str_split(&text, ',', &part)) {
         while (str_split(&part, ' ', &word)) {
-            struct cidr cidr;
+            struct cidr cidr = {0};
             if (word.len == 0)
                 continue;
             if (!cidr_parse(word, &cidr, err) ||

@@ -416,10 +416,9 @@ static bool answer_write(const struct answer *answer, const struct dns_question 
            (!question->has_options || put_options(out, err));
 }
 
-static void answer_destroy(struct answer **answer)
+static void answer_finish(struct answer *answer)
 {
-    buf_finish(&(*answer)->kept);
-    free(*answer);
+    buf_finish(&answer->kept);
 }
 
 enum dns_verdict dns_answer_filter(struct str upstream, const struct dns_question *question,
@@ -427,14 +426,11 @@ enum dns_verdict dns_answer_filter(struct str upstream, const struct dns_questio
                                    struct buf *out)
 {
     struct cursor cursor = {.bytes = (const uint8_t *)upstream.ptr, .len = upstream.len};
-    AUTO(answer_destroy) struct answer *answer = calloc(1, sizeof(*answer));
+    AUTO(answer_finish) struct answer answer = {.kept = {.max = DNS_MESSAGE_MAX}};
     uint16_t fields[6];
     struct error err = {0};
 
-    if (!answer)
-        abort();
-    answer->kept.max = DNS_MESSAGE_MAX;
-    if (upstream.len > DNS_MESSAGE_MAX || !answer_read(&cursor, question, id, fields, answer))
+    if (upstream.len > DNS_MESSAGE_MAX || !answer_read(&cursor, question, id, fields, &answer))
         return DNS_NOT_OURS;
     if (fields[1] & FLAG_TRUNCATED)
         return DNS_TRUNCATED;
@@ -442,8 +438,8 @@ enum dns_verdict dns_answer_filter(struct str upstream, const struct dns_questio
     enum dns_code code = (enum dns_code)(fields[1] & 15);
     if (code != DNS_OK && code != DNS_NO_NAME)
         code = DNS_SERVER_FAILURE;
-    if (!follow(answer, &cursor, question, filter, &err) ||
-        !answer_write(answer, question, code, room, out, &err))
+    if (!follow(&answer, &cursor, question, filter, &err) ||
+        !answer_write(&answer, question, code, room, out, &err))
         return DNS_NOT_OURS;
     return DNS_ANSWERED;
 }

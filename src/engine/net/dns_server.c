@@ -21,6 +21,7 @@ enum {
     TRY_MS = 2000,
     TRIES_MAX = 4,
     CLIENT_IDLE_MS = 10000,
+    CLIENT_IN_MAX = (DNS_QUERY_MAX + 2) * 4,
     DNS_ADDRESS = 0xc6120001, /* 198.18.0.1 */
 };
 
@@ -92,6 +93,16 @@ static void query_unwatch(struct query *query)
     query->in.len = 0;
 }
 
+static void query_free(struct query *query)
+{
+    query->listener->n_queries--;
+    if (query->client)
+        query->client->query = NULL;
+    query_unwatch(query);
+    buf_finish(&query->in);
+    free(query);
+}
+
 static void query_destroy(struct query *query)
 {
     struct query **at = &query->listener->queries;
@@ -99,12 +110,19 @@ static void query_destroy(struct query *query)
     while (*at != query)
         at = &(*at)->next;
     *at = query->next;
-    query->listener->n_queries--;
-    if (query->client)
-        query->client->query = NULL;
-    query_unwatch(query);
-    buf_finish(&query->in);
-    free(query);
+    query_free(query);
+}
+
+static void client_free(struct client *client)
+{
+    client->listener->n_clients--;
+    if (client->query)
+        query_destroy(client->query);
+    loop_remove(client->source);
+    loop_cancel(client->idle);
+    close(client->fd);
+    buf_finish(&client->in);
+    free(client);
 }
 
 static void client_destroy(struct client *client)
@@ -114,14 +132,7 @@ static void client_destroy(struct client *client)
     while (*at != client)
         at = &(*at)->next;
     *at = client->next;
-    client->listener->n_clients--;
-    if (client->query)
-        query_destroy(client->query);
-    loop_remove(client->source);
-    loop_cancel(client->idle);
-    close(client->fd);
-    buf_finish(&client->in);
-    free(client);
+    client_free(client);
 }
 
 static void client_expire(void *arg)
@@ -403,8 +414,7 @@ static void tcp_ready(void *arg, unsigned events)
         return;
 
     struct client *client = alloc(sizeof(*client));
-    *client =
-        (struct client){.listener = listener, .fd = -1, .in = {.max = (DNS_QUERY_MAX + 2) * 4}};
+    *client = (struct client){.listener = listener, .fd = -1, .in = {.max = CLIENT_IN_MAX}};
     if (!loop_add(loop_of(listener), fd, LOOP_READ, client_read, client, &client->source,
                   &ignored)) {
         free(client);
@@ -448,10 +458,16 @@ static void listener_detach(void *arg)
 {
     struct dns_listener *listener = arg;
 
-    while (listener->clients)
-        client_destroy(listener->clients);
-    while (listener->queries)
-        query_destroy(listener->queries);
+    while (listener->clients) {
+        struct client *client = listener->clients;
+        listener->clients = client->next;
+        client_free(client);
+    }
+    while (listener->queries) {
+        struct query *query = listener->queries;
+        listener->queries = query->next;
+        query_free(query);
+    }
     loop_remove(listener->udp_source);
     loop_remove(listener->tcp_source);
 }

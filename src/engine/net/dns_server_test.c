@@ -67,7 +67,7 @@ static void above_tcp(struct above *above)
 {
     char message[1024];
     AUTO_FD int fd = accept(above->tcp, NULL, NULL);
-    ssize_t got = recv(fd, message, 512, 0);
+    ssize_t got = fd >= 0 ? recv(fd, message, 512, 0) : -1;
 
     above->n_tcp++;
     if (got < 32)
@@ -104,7 +104,8 @@ static bool above_open(struct above *above)
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     above->udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     above->tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(above->udp, (struct sockaddr *)&address, len) < 0 ||
+    if (above->udp < 0 || above->tcp < 0 ||
+        bind(above->udp, (struct sockaddr *)&address, len) < 0 ||
         getsockname(above->udp, (struct sockaddr *)&address, &len) < 0 ||
         bind(above->tcp, (struct sockaddr *)&address, len) < 0 || listen(above->tcp, 8) < 0)
         return false;
@@ -183,7 +184,7 @@ static bool ask(void *arg, struct error *err)
     question[1] = (char)(len - 2);
     question[15] = asking->label;
     gateway.sin_addr.s_addr = htonl(0xc6120001);
-    if (connect(fd, (struct sockaddr *)&gateway, sizeof(gateway)) < 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&gateway, sizeof(gateway)) < 0)
         return error_errno(err, "connect");
     for (int i = 0; i < asking->n; i++) {
         if (send(fd, question + skip, len - skip, 0) < 0)

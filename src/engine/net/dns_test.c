@@ -107,7 +107,8 @@ TEST(a_name_over_253_characters_is_refused)
             memset(message + len, 'a', 63);
             len += 63;
         }
-        memcpy(message + len, "\0\0\1\0\1", 5);
+        static const char end[] = {0, 0, 1, 0, 1};
+        memcpy(message + len, end, sizeof(end));
         enum dns_code got = dns_question_parse((struct str){message, len + 5}, &question);
         CHECK(got == (labels == 3 ? DNS_OK : DNS_FORMAT_ERROR));
     }

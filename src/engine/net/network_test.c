@@ -68,7 +68,7 @@ static bool connects(void *arg, struct error *err)
     socklen_t len = sizeof(failure);
 
     to.sin_addr.s_addr = htonl(attempt->address);
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
+    if (fd < 0 || (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS))
         return error_errno(err, "connect");
     if (poll(&ready, 1, attempt->timeout_ms) != 1)
         return error_set(err, ERR_TIMEOUT, "no answer");
@@ -250,7 +250,7 @@ TEST(changed_rules_are_noticed)
 
 TEST(preflight_passes_and_nothing_stays_after_close)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct error err = {0};
     char tag[16];

@@ -128,7 +128,7 @@ static const char *layers_make(struct fixture *fixture, char upper_layer[PATH_MA
 
 static void check_step(const struct engine *engine, const char *runtime)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     char second[PATH_MAX], upper[PATH_MAX], made[PATH_MAX + 16], tag[16];
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct instance *instance;

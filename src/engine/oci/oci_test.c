@@ -22,7 +22,7 @@ static struct sandbox_spec spec_of(const struct fixture *fixture, const char *co
 
 static void check_probe(const struct engine *engine, const char *runtime)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct engine_result result;
     struct error err = {0};
@@ -59,7 +59,7 @@ TEST(a_container_starts_a_guest_to_its_hello_and_leaves_nothing)
 
 TEST(a_running_sandbox_takes_a_slot_until_it_is_destroyed)
 {
-    AUTO(fixture_close) struct fixture fixture;
+    AUTO(fixture_close) struct fixture fixture = {0};
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct instance *instance;
     struct error err = {0};

@@ -19,7 +19,8 @@ enum { DIGEST_LEN = 2 * BLAKE2B_LEN, PROBE_MEMORY_MIB = 128, PROBE_FILE_MAX = 65
 /* The runtime is found the way process_start will find it. */
 static bool binary_find(const char *name, char *path, size_t room)
 {
-    struct str rest = str_of(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin"), folder;
+    const char *search = getenv("PATH");
+    struct str rest = str_of(search ? search : "/usr/bin:/bin"), folder;
 
     if (strchr(name, '/')) {
         snprintf(path, room, "%s", name);
@@ -36,14 +37,14 @@ static bool binary_find(const char *name, char *path, size_t room)
 static bool file_digest(const char *path, char hex[DIGEST_LEN + 1], struct error *err)
 {
     AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    AUTO_FREE char *bytes = alloc(1 << 16);
+    char bytes[16384];
     struct blake2b state;
     uint8_t digest[BLAKE2B_LEN];
 
     if (fd < 0)
         return error_errno(err, "open %s", path);
     blake2b_init(&state, (struct str){0});
-    for (ssize_t got; (got = read(fd, bytes, 1 << 16)) != 0;) {
+    for (ssize_t got; (got = read(fd, bytes, sizeof(bytes))) != 0;) {
         if (got < 0)
             return error_errno(err, "read %s", path);
         blake2b_update(&state, (struct str){bytes, (size_t)got});
