@@ -64,6 +64,14 @@ static void keep_grant(struct lease *lease, const struct wire_grant *grant)
         abort(); /* it was valid when it came */
 }
 
+bool lease_is_known(struct lease_table *table, struct str id)
+{
+    pthread_mutex_lock(&table->lock);
+    bool known = find(table, id);
+    pthread_mutex_unlock(&table->lock);
+    return known;
+}
+
 struct lease *lease_add(struct lease_table *table, struct worker *worker,
                         const struct wire_grant *grant, int64_t ttl_ms)
 {
@@ -81,19 +89,11 @@ struct lease *lease_add(struct lease_table *table, struct worker *worker,
         abort();
 
     pthread_mutex_lock(&table->lock);
-    bool known = find(table, str_of(lease->id));
-    if (!known) {
-        lease->next = table->first;
-        table->first = lease;
-        table->count++;
-    }
+    lease->next = table->first;
+    table->first = lease;
+    table->count++;
     pthread_mutex_unlock(&table->lock);
-    if (!known)
-        return lease;
-    close(lease->wake);
-    arena_finish(&lease->arena);
-    free(lease);
-    return NULL;
+    return lease;
 }
 
 struct lease_view lease_look(struct lease *lease)

@@ -57,8 +57,9 @@ struct lease_view {
 void lease_table_init(struct lease_table *table);
 void lease_table_finish(struct lease_table *table);
 
-/* Copies the grant into a new lease and lists it. NULL when a lease of that id is listed already.
- */
+bool lease_is_known(struct lease_table *table, struct str id);
+
+/* Copies the grant, of a lease not known yet, into a new lease and lists it. */
 struct lease *lease_add(struct lease_table *table, struct worker *worker,
                         const struct wire_grant *grant, int64_t ttl_ms);
 

@@ -64,24 +64,38 @@ static void reject(struct worker *worker, struct line *line, const struct wire_g
         log_warn("lease not rejected", LOG_SLICE("lease", grant->lease_id), LOG_ERR(&err));
 }
 
-static void accept_grant(struct worker *worker, struct line *line, const struct wire_grant *grant)
+/* Both pollers may bring the same grant: a poll that began before the other's answer came does
+ * not name it. Only under one lock is a lease known, or refused for lack of room, but never both.
+ */
+static struct lease *take_grant(struct worker *worker, const struct wire_grant *grant,
+                                bool *is_known)
 {
     struct room wanted = room_of(grant);
+    struct lease *lease = NULL;
+
+    pthread_mutex_lock(&worker->room_lock);
+    *is_known = lease_is_known(&worker->leases, grant->lease_id);
+    if (!*is_known && capacity_claim(&worker->capacity, wanted)) {
+        lease = lease_add(&worker->leases, worker, grant, worker->rules.lease_ttl_ms);
+        lease->taken = wanted;
+    }
+    pthread_mutex_unlock(&worker->room_lock);
+    return lease;
+}
+
+static void accept_grant(struct worker *worker, struct line *line, const struct wire_grant *grant)
+{
+    bool is_known = false;
 
     if (grant->has_run == grant->has_build) {
         reject(worker, line, grant, "the grant is neither a run nor a build");
         return;
     }
-    if (!capacity_claim(&worker->capacity, wanted)) {
+    struct lease *lease = take_grant(worker, grant, &is_known);
+    if (!lease && !is_known)
         reject(worker, line, grant, "the worker has no room for it");
+    if (!lease)
         return;
-    }
-    struct lease *lease = lease_add(&worker->leases, worker, grant, worker->rules.lease_ttl_ms);
-    if (!lease) { /* sent again because an answer of ours was slow: it is running already */
-        capacity_give_back(&worker->capacity, wanted);
-        return;
-    }
-    lease->taken = wanted;
     log_info("lease taken", LOG_STR("lease", lease->id), LOG_SLICE("kind", grant->kind));
     if (pthread_create(&lease->thread, NULL, grant->has_run ? run_main : build_main, lease) != 0)
         abort();
