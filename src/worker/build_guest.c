@@ -78,7 +78,7 @@ bool build_run(struct build *build, const struct build_program *job, struct gues
     struct guest *guest = NULL;
 
     fill_spec(build, job, &spec);
-    bool fine = guest_start(build->lease, &spec, &build->failure, &guest, err) &&
+    bool fine = guest_start(build->worker, build->lease, &spec, &build->failure, &guest, err) &&
                 follow(build, guest, job, &spec, result, err);
     guest_stop(guest);
     build_flush_output(build);

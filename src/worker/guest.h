@@ -59,12 +59,20 @@ struct guest_setup {
     bool shows_platform, is_layer;
 };
 
-/* `lease` gives cancel, fence and stop; `failure` is filled whenever a call returns false. */
-bool guest_start(struct lease *lease, const struct sandbox_spec *spec, struct failure *failure,
-                 struct guest **guest, struct error *err) MUST_USE;
+/* `lease` gives cancel, fence and stop, and is NULL for a sandbox that is to stand by; `failure`
+ * is filled whenever a call returns false. */
+bool guest_start(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
+                 struct failure *failure, struct guest **guest, struct error *err) MUST_USE;
 bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct error *err) MUST_USE;
 bool guest_launch(struct guest *guest, const struct guest_program *program,
                   struct error *err) MUST_USE;
+
+/* A launched program that nobody had yet gets its lease and listener. */
+bool guest_adopt(struct guest *guest, struct lease *lease, const struct guest_listener *listener,
+                 struct failure *failure, struct error *err) MUST_USE;
+
+/* Keeps one alive that nobody has: to be called at least every few seconds. False: it is dead. */
+bool guest_stand_by(struct guest *guest, struct error *err) MUST_USE;
 
 /* Hands a task or check what it runs on: the head of A_START, and the payload's bytes. */
 bool guest_release(struct guest *guest, struct message_a_start *start, struct str payload,

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/own.h"
 #include "base/time.h"
 #include "worker/bundle.h"
 #include "worker/guest.h"
 #include "worker/output.h"
 #include "worker/report.h"
+#include "worker/standby.h"
 #include "worker/worker.h"
 
 enum { CALL_TIMEOUT_MS = 15 * 1000, START_DEADLINE_MS = 30 * 1000, PHASES_MAX = 8 };
@@ -28,7 +30,8 @@ struct run {
     struct wire_phase phases[PHASES_MAX];
     size_t n_phases;
     int64_t phase_ms, begun_ms, started_ms;
-    bool is_started; /* the server has recorded the start */
+    const char *start; /* boot, or standby: made before it was asked for */
+    bool is_started;   /* the server has recorded the start */
 };
 
 static void end_phase(struct run *run, const char *step)
@@ -133,7 +136,7 @@ static bool pass_gate(struct run *run, struct error *err)
         .fence = fence_of(run),
         .engine = str_of(run->worker->engine->name),
         .grade = str_of(engine_grade_name(run->worker->engine->grade)),
-        .start = STR("boot"),
+        .start = str_of(run->start),
         .start_ms = time_boot_ms() - run->begun_ms,
         .phases = {run->phases, run->n_phases},
     };
@@ -155,6 +158,26 @@ static bool pass_gate(struct run *run, struct error *err)
     return true;
 }
 
+/* Taken ready-made where one of this kind stands by. */
+static bool take_guest(struct run *run, const struct standby_kind *kind, struct error *err)
+{
+    const struct guest_listener listener = {take_output, take_log, run};
+
+    run->guest = standby_take(run->worker->standby, kind);
+    if (!run->guest)
+        return false;
+    if (guest_adopt(run->guest, run->lease, &listener, &run->failure, err) &&
+        output_create(run->lease, guest_room(run->guest), &run->output, err)) {
+        run->start = "standby";
+        end_phase(run, "boot");
+        return true;
+    }
+    /* It died while it stood by: as if there had been none. */
+    output_destroy(TAKE(run->output));
+    guest_stop(TAKE(run->guest));
+    return false;
+}
+
 static bool start_guest(struct run *run, struct error *err)
 {
     static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
@@ -170,7 +193,7 @@ static bool start_guest(struct run *run, struct error *err)
         .listener = {take_output, take_log, run},
     };
 
-    if (!guest_start(run->lease, &run->spec, &run->failure, &run->guest, err))
+    if (!guest_start(run->worker, run->lease, &run->spec, &run->failure, &run->guest, err))
         return false;
     end_phase(run, "boot");
     if (!output_create(run->lease, guest_room(run->guest), &run->output, err))
@@ -251,13 +274,17 @@ static bool execute(struct run *run, struct error *err)
     if (!prepare_files(run, err))
         return false;
     end_phase(run, "image");
-    if (!start_guest(run, err))
+    const struct standby_kind kind = {&run->spec, &run->image.config,
+                                      arena_text(&run->arena, run->grant->sandbox.mount_path)};
+    if (!take_guest(run, &kind, err) && !start_guest(run, err))
         return false;
     if (!pass_gate(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
                            err->text);
-    if (!release(run, err) ||
-        !guest_follow(run->guest, run->started_ms + run->grant->max_duration_ms, &result, err))
+    if (!release(run, err))
+        return false;
+    standby_want(run->worker->standby, &kind);
+    if (!guest_follow(run->guest, run->started_ms + run->grant->max_duration_ms, &result, err))
         return false;
     return report_result(run, &result, err);
 }
@@ -269,6 +296,7 @@ void *run_main(void *arg)
         .lease = lease,
         .worker = lease->worker,
         .grant = &lease->grant.run,
+        .start = "boot",
         .begun_ms = time_boot_ms(),
         .phase_ms = time_boot_ms(),
     };

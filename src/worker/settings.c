@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 
-enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, SLOTS_MAX = 256 };
+enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, DEFAULT_STANDBYS = 2, SLOTS_MAX = 256 };
 
 static const char default_blocked[] = "0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,"
                                       "169.254.0.0/16,172.16.0.0/12,192.168.0.0/16,"
@@ -87,7 +87,8 @@ static bool read_numbers(const struct env *env, struct worker_settings *set, str
            env_int(env, "HELMR_WORKER_EXECUTION_SLOTS", 1, SLOTS_MAX, 0, &set->execution_slots,
                    err) &&
            env_int(env, "HELMR_WORKER_BUILD_EXECUTORS", 0, 16, DEFAULT_BUILDERS,
-                   &set->build_executors, err);
+                   &set->build_executors, err) &&
+           env_int(env, "HELMR_WORKER_STANDBYS", 0, 16, DEFAULT_STANDBYS, &set->standbys, err);
 }
 
 static bool read_network(const struct env *env, struct worker_settings *set, struct error *err)

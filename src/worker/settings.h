@@ -20,7 +20,7 @@ struct worker_settings {
     bool network_enabled;
     struct secret bootstrap_token;                         /* unset when a credential exists */
     int64_t vcpus, memory_mib, disk_mib, disk_reserve_mib; /* capacity; 0: the host's */
-    int64_t execution_slots, build_executors;
+    int64_t execution_slots, build_executors, standbys;
 };
 
 /* For `helmr worker` and the worker half of `helmr up`; the invocation may be NULL. */

@@ -16,6 +16,7 @@
 #include "worker/enrol.h"
 #include "worker/host_room.h"
 #include "worker/probe.h"
+#include "worker/standby.h"
 
 enum { STOP_BUDGET_MS = 30 * 1000, TICK_MS = 200 };
 
@@ -25,7 +26,8 @@ static bool open_host(struct worker *worker, struct error *err)
     const struct engine_settings engine = {
         .work_dir = set->work_dir,
         .cgroup_parent = set->cgroup_parent,
-        .slots = (int)(worker->capacity.total.slots + 2 * worker->capacity.total.build_slots),
+        .slots = (int)(worker->capacity.total.slots + 2 * worker->capacity.total.build_slots +
+                       2 * set->standbys),
         .runsc_path = set->runsc_path[0] ? set->runsc_path : NULL,
         .runc_path = set->runc_path[0] ? set->runc_path : NULL,
         .network_enabled = set->network_enabled,
@@ -143,7 +145,9 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
                  LOG_STR("grade", engine_grade_name(worker.engine->grade)),
                  LOG_INT("slots", worker.capacity.total.slots),
                  LOG_INT("epoch", worker.link.epoch));
-        fine = run_threads(&worker, signals, err);
+        fine = standby_create(&worker, (size_t)settings->standbys, &worker.standby, err) &&
+               run_threads(&worker, signals, err);
+        standby_destroy(worker.standby);
     }
     image_store_close(worker.images);
     engine_host_close(worker.host);

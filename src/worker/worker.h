@@ -25,6 +25,7 @@ struct worker {
     struct engine_result probes[4];
     size_t n_probes;
     struct image_store *images;
+    struct standby *standby;
     struct platform platform;
     struct wire_settings rules; /* the server's: lease TTL, cancel grace */
 

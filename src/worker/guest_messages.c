@@ -1,0 +1,232 @@
+/* What the agent says, and what becomes of it in struct guest. */
+#include "base/log.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/guest_state.h"
+#include "worker/worker.h"
+
+uint16_t guest_stream_number(uint32_t program, enum guest_stream which)
+{
+    return (uint16_t)(program * 8 + 1 + (unsigned)which * 2);
+}
+
+uint16_t guest_payload_number(uint32_t program)
+{
+    return (uint16_t)(program * 8 + 5);
+}
+
+void guest_break_off(struct guest *guest, const struct error *err)
+{
+    if (guest->is_broken)
+        return;
+    guest->is_broken = true;
+    guest->broken = *err;
+}
+
+static void pump_payload(struct guest *guest, struct error *err, bool *fine)
+{
+    while (*fine && guest->payload.len > 0) {
+        size_t room = channel_send_room(&guest->channel, guest->payload_stream);
+        size_t n = guest->payload.len < room ? guest->payload.len : room;
+
+        if (n == 0)
+            return;
+        *fine =
+            channel_send_data(&guest->channel, guest->payload_stream,
+                              (struct str){guest->payload.ptr, n}, n == guest->payload.len, err);
+        guest->payload = (struct str){guest->payload.ptr + n, guest->payload.len - n};
+    }
+}
+
+void guest_flush(struct guest *guest)
+{
+    struct error err;
+    bool wants_write = false, fine = true;
+
+    if (guest->is_broken)
+        return;
+    pump_payload(guest, &err, &fine);
+    fine = fine && channel_flush(&guest->channel, &wants_write, &err) &&
+           loop_change(guest->socket, LOOP_READ | (wants_write ? LOOP_WRITE : 0), &err);
+    if (!fine)
+        guest_break_off(guest, &err);
+}
+
+struct str guest_keep(struct guest *guest, struct str text)
+{
+    return text.len ? arena_str(&guest->arena, text) : (struct str){0};
+}
+
+static bool take_outcome(struct guest *guest, const struct message_outcome *outcome,
+                         struct error *err)
+{
+    struct guest_result *result = &guest->result;
+
+    result->has_outcome = true;
+    result->outcome = (enum outcome_kind)outcome->kind;
+    result->error_name = guest_keep(guest, outcome->error_name);
+    result->error_message = guest_keep(guest, outcome->error_message);
+    result->error_stack = guest_keep(guest, outcome->error_stack);
+    result->error_details = guest_keep(guest, outcome->error_details);
+    if (outcome->len == 0)
+        return true;
+    if (outcome->len > GUEST_OUTPUT_MAX)
+        return error_set(err, ERR_TOO_LARGE, "an output of %llu bytes",
+                         (unsigned long long)outcome->len);
+    guest->outcome_stream = (uint16_t)outcome->stream;
+    return channel_open_stream(&guest->channel, guest->outcome_stream, CHANNEL_RECEIVES, err);
+}
+
+static void take_loaded(struct guest *guest, const struct message_loaded *loaded)
+{
+    struct guest_result *result = &guest->result;
+
+    if (loaded->failure.len == 0)
+        return;
+    result->has_load_failure = true;
+    result->load_kind = guest_keep(guest, loaded->failure);
+    result->load_message = guest_keep(guest, loaded->message);
+    result->load_file = guest_keep(guest, loaded->file);
+    result->load_stack = guest_keep(guest, loaded->stack);
+    result->load_line = loaded->line;
+}
+
+static void take_launch_failure(struct guest *guest, const struct message_launch_failed *failed)
+{
+    static const char *const kinds[] = {"node_missing", "node_too_old", "unsafe_path",
+                                        "image_root_invalid", "secret_unreadable"};
+    struct error err;
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (str_equal(failed->failure, str_of(kinds[i])))
+            failure_set(guest->failure, "image_preparation", kinds[i], "launch", false, "%.*s",
+                        (int)failed->text.len, failed->text.ptr);
+    if (!guest->failure->kind)
+        failure_set(guest->failure, "guest_runtime", "agent_unhealthy", "launch", true, "%.*s",
+                    (int)failed->text.len, failed->text.ptr);
+    error_set(&err, ERR_UNPROCESSABLE, "%.*s", (int)failed->text.len, failed->text.ptr);
+    guest_break_off(guest, &err);
+}
+
+static void take_error(struct guest *guest, const struct message_error *error)
+{
+    static const char *const of_image[] = {"unsafe_path", "image_root_invalid"};
+    struct error err;
+    const char *layer = "guest_runtime", *kind = "agent_unhealthy";
+    bool retryable = true;
+
+    for (size_t i = 0; i < COUNT_OF(of_image); i++) {
+        if (!str_equal(error->code, str_of(of_image[i])))
+            continue;
+        layer = "image_preparation";
+        kind = of_image[i];
+        retryable = false;
+    }
+    if (str_equal(error->code, STR("mount_failed")))
+        kind = "mount_failed";
+    failure_set(guest->failure, layer, kind, "setup", retryable, "%.*s", (int)error->text.len,
+                error->text.ptr);
+    error_set(&err, ERR_UNPROCESSABLE, "%.*s: %.*s", (int)error->stage.len, error->stage.ptr,
+              (int)error->text.len, error->text.ptr);
+    guest_break_off(guest, &err);
+}
+
+static bool answer_hello(struct guest *guest, const struct message_hello *hello, struct error *err)
+{
+    const struct lease *lease = guest->lease;
+    struct message_welcome welcome = {
+        .protocol = MESSAGE_PROTOCOL,
+        .instance = str_of(instance_id(guest->instance)),
+        .epoch = (uint64_t)guest->worker->link.epoch,
+        .lease = lease ? str_of(lease->id) : (struct str){0},
+        .sequence = lease ? (uint64_t)lease->sequence : 0,
+        .generation = hello->generation + 1,
+    };
+
+    if (hello->abi != MESSAGE_ABI)
+        return error_set(err, ERR_UNSUPPORTED, "the agent speaks ABI %u, not %d", hello->abi,
+                         MESSAGE_ABI);
+    guest->has_hello = true;
+    return channel_send(&guest->channel, MESSAGE_WELCOME, &welcome, err);
+}
+
+static bool on_message(void *arg, const struct message *message, struct error *err)
+{
+    struct guest *guest = arg;
+
+    switch ((int)message->type) {
+    case MESSAGE_HELLO: return answer_hello(guest, &message->hello, err);
+    case MESSAGE_PONG: guest->ponged_ms = time_boot_ms(); break;
+    case MESSAGE_SETUP_DONE: guest->is_set_up = true; break;
+    case MESSAGE_STARTED: guest->is_started = true; break;
+    case MESSAGE_LOADED: take_loaded(guest, &message->loaded); break;
+    case MESSAGE_OUTCOME: return take_outcome(guest, &message->outcome, err);
+    case MESSAGE_EXITED:
+        guest->result.exit_code = (int)message->exited.exit_code;
+        guest->result.signal = (int)message->exited.signal;
+        guest->result.oom = message->exited.oom;
+        guest->result.cpu_ms = (int64_t)message->exited.cpu_ms;
+        break;
+    case MESSAGE_QUIESCED: guest->is_quiesced = true; break;
+    case MESSAGE_LOG:
+        if (guest->listener.log)
+            guest->listener.log(guest->listener.arg, &message->log);
+        break;
+    case MESSAGE_AGENT_LOG:
+        log_debug("agent", LOG_STR("instance", instance_id(guest->instance)),
+                  LOG_SLICE("text", message->agent_log.text));
+        break;
+    case MESSAGE_LAUNCH_FAILED: take_launch_failure(guest, &message->launch_failed); break;
+    case MESSAGE_ERROR: take_error(guest, &message->error); break;
+    case MESSAGE_DONE: guest->is_done = true; break;
+    default: break; /* later kinds answer requests this worker does not make */
+    }
+    return true;
+}
+
+static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end UNUSED,
+                    struct error *err)
+{
+    struct guest *guest = arg;
+
+    if (stream == guest->outcome_stream && stream != 0)
+        return buf_append(&guest->outcome_bytes, bytes, err) &&
+               channel_consumed(&guest->channel, stream, bytes.len, err);
+    for (unsigned which = 0; which < GUEST_STREAMS; which++) {
+        if (stream != guest_stream_number(guest->program, which) || bytes.len == 0)
+            continue;
+        if (guest->listener.output(guest->listener.arg, which, bytes) && guest->owed[which] == 0)
+            return channel_consumed(&guest->channel, stream, bytes.len, err);
+        guest->owed[which] += bytes.len;
+    }
+    return true;
+}
+
+void guest_on_socket(void *arg, unsigned events)
+{
+    struct guest *guest = arg;
+    struct error err;
+
+    if (guest->is_broken)
+        return;
+    if ((events & (LOOP_READ | LOOP_CLOSED)) &&
+        !channel_read(&guest->channel, on_message, on_data, guest, &err)) {
+        loop_remove(TAKE(guest->socket));
+        guest_break_off(guest, &err);
+        return;
+    }
+    guest_flush(guest);
+}
+
+void guest_on_process_end(void *arg, unsigned events UNUSED)
+{
+    struct guest *guest = arg;
+    struct error err;
+
+    /* What it wrote before it ended is still in the socket: read that first. */
+    loop_remove(TAKE(guest->process));
+    while (!guest->is_broken && channel_read(&guest->channel, on_message, on_data, guest, &err))
+        ;
+    error_set(&err, ERR_GONE, "the sandbox ended by itself");
+    guest_break_off(guest, &err);
+}

@@ -1,0 +1,53 @@
+/* The inside of struct guest, shared by guest.c (what a lease's thread calls) and
+ * guest_messages.c (what the agent says).
+ */
+#pragma once
+
+#include "worker/guest.h"
+
+enum { GUEST_OUTPUT_MAX = 16 * 1024 * 1024 };
+
+enum ending { ENDING_NONE, ENDING_BY_LIMIT, ENDING_BY_CANCEL };
+
+struct guest {
+    struct worker *worker;
+    struct lease *lease; /* NULL while it stands by */
+    struct failure *failure;
+    struct instance *instance;
+    struct loop *loop;
+    struct loop_source *socket, *process, *wake, *room;
+    struct loop_timer *tick;
+    int room_fd;
+    struct channel channel;
+    struct arena arena;
+    struct error broken; /* the channel's or engine's end, when is_broken */
+    bool is_broken, has_hello, is_set_up, is_started, is_quiesced, is_done;
+    bool is_layer; /* the agent has mount points of its own to take away at the end */
+    int64_t pinged_ms, ponged_ms;
+    uint64_t number;
+
+    uint32_t program;
+    struct guest_listener listener;
+    size_t owed[GUEST_STREAMS]; /* credit withheld */
+    struct str payload;
+    uint16_t payload_stream, outcome_stream;
+    struct buf outcome_bytes;
+    struct guest_result result;
+
+    enum ending ending;
+    bool kill_sent;
+    int64_t kill_ms, limit_ms;
+};
+
+uint16_t guest_stream_number(uint32_t program, enum guest_stream which);
+uint16_t guest_payload_number(uint32_t program);
+
+/* The end of the channel or the engine: every later call reports it. */
+void guest_break_off(struct guest *guest, const struct error *err);
+
+/* Puts what is queued on the wire. */
+void guest_flush(struct guest *guest);
+struct str guest_keep(struct guest *guest, struct str text);
+
+/* Loop callbacks; arg is the guest. */
+loop_ready guest_on_socket, guest_on_process_end;

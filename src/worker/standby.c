@@ -1,0 +1,330 @@
+#include "worker/standby.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/worker.h"
+
+enum {
+    PLACES_MAX = 16,
+    TICK_MS = 1000,
+    IDLE_MS = 5 * 60 * 1000,
+    START_DEADLINE_MS = 30 * 1000,
+    TAKE_WAIT_MS = 10 * 1000,
+};
+
+enum place_state { PLACE_EMPTY, PLACE_WANTED, PLACE_MAKING, PLACE_READY };
+
+struct place {
+    enum place_state state;
+    uint8_t key[BLAKE2B_LEN];
+    struct arena arena; /* the copied kind */
+    struct sandbox_spec spec;
+    struct image_config config;
+    const char *mount;
+    struct guest *guest;
+    struct failure failure;
+    int64_t used_ms;
+};
+
+struct standby {
+    struct worker *worker;
+    size_t max;
+    struct place places[PLACES_MAX];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool is_closing;
+};
+
+static void hash_text(struct blake2b *hash, const char *text)
+{
+    uint64_t len = text ? strlen(text) : UINT64_MAX;
+
+    blake2b_update(hash, (struct str){(const char *)&len, sizeof len});
+    if (text)
+        blake2b_update(hash, str_of(text));
+}
+
+static void hash_str(struct blake2b *hash, struct str text)
+{
+    uint64_t len = text.len;
+
+    blake2b_update(hash, (struct str){(const char *)&len, sizeof len});
+    blake2b_update(hash, text);
+}
+
+static void key_of(const struct standby_kind *kind, uint8_t key[BLAKE2B_LEN])
+{
+    const struct sandbox_spec *spec = kind->spec;
+    const int64_t numbers[] = {spec->vcpus,           spec->memory_mib,
+                               spec->disk_mib,        (int64_t)spec->network,
+                               (int64_t)spec->n_deny, (int64_t)spec->n_layers};
+    struct blake2b hash;
+
+    blake2b_init(&hash, STR("helmr standby"));
+    blake2b_update(&hash, (struct str){(const char *)numbers, sizeof numbers});
+    for (size_t i = 0; i < spec->n_layers; i++)
+        hash_text(&hash, spec->layers[i]);
+    for (size_t i = 0; i < spec->n_deny; i++)
+        hash_text(&hash, spec->deny[i]);
+    hash_text(&hash, spec->platform);
+    hash_text(&hash, spec->bundle);
+    hash_text(&hash, kind->mount);
+    hash_str(&hash, kind->config->workdir);
+    hash_str(&hash, kind->config->user);
+    for (size_t i = 0; i < kind->config->n_env; i++)
+        hash_str(&hash, kind->config->env[i]);
+    blake2b_final(&hash, key);
+}
+
+static const char *const *copy_texts(const char *const *from, size_t n, struct arena *arena)
+{
+    const char **to = arena_array(arena, n + 1, sizeof *to);
+
+    for (size_t i = 0; i < n; i++)
+        to[i] = arena_text(arena, str_of(from[i]));
+    return to;
+}
+
+static void copy_kind(struct place *place, const struct standby_kind *kind)
+{
+    struct arena *arena = &place->arena;
+    struct str *env = arena_array(arena, kind->config->n_env + 1, sizeof *env);
+
+    for (size_t i = 0; i < kind->config->n_env; i++)
+        env[i] = arena_str(arena, kind->config->env[i]);
+    place->spec = *kind->spec;
+    place->spec.lease_id = NULL;
+    place->spec.layers = copy_texts(kind->spec->layers, kind->spec->n_layers, arena);
+    place->spec.deny = copy_texts(kind->spec->deny, kind->spec->n_deny, arena);
+    place->spec.platform = arena_text(arena, str_of(kind->spec->platform));
+    place->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
+    place->config =
+        (struct image_config){arena_str(arena, kind->config->workdir),
+                              arena_str(arena, kind->config->user), env, kind->config->n_env};
+    place->mount = arena_text(arena, str_of(kind->mount));
+}
+
+static void clear(struct place *place)
+{
+    arena_finish(&place->arena);
+    *place = (struct place){0};
+}
+
+static bool ignore_output(void *arg UNUSED, enum guest_stream stream UNUSED,
+                          struct str bytes UNUSED)
+{
+    return true;
+}
+
+/* Up to the gate: the adapter has said hello and waits. */
+static bool make(struct standby *standby, struct place *place, struct error *err)
+{
+    static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
+    const struct guest_setup setup = {
+        .spec = &place->spec,
+        .config = &place->config,
+        .mount = place->mount,
+        .shows_platform = true,
+    };
+    const struct guest_program program = {
+        .kind = PROGRAM_TASK,
+        .argv = argv,
+        .listener = {ignore_output, NULL, NULL},
+    };
+
+    id_make(place->spec.id);
+    place->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+    return guest_start(standby->worker, NULL, &place->spec, &place->failure, &place->guest, err) &&
+           guest_set_up(place->guest, &setup, err) && guest_launch(place->guest, &program, err);
+}
+
+/* With the lock held; given up while the sandbox starts. */
+static void make_one(struct standby *standby, struct place *place)
+{
+    struct error err;
+
+    place->state = PLACE_MAKING;
+    pthread_mutex_unlock(&standby->lock);
+    bool made = make(standby, place, &err);
+    if (!made) {
+        log_debug("no sandbox made ahead", LOG_ERR(&err));
+        guest_stop(TAKE(place->guest));
+    }
+    pthread_mutex_lock(&standby->lock);
+    if (made)
+        place->state = PLACE_READY;
+    else
+        clear(place);
+    pthread_cond_broadcast(&standby->changed);
+}
+
+static void drop(struct standby *standby, struct place *place)
+{
+    struct guest *guest = TAKE(place->guest);
+
+    clear(place);
+    pthread_mutex_unlock(&standby->lock);
+    guest_stop(guest);
+    pthread_mutex_lock(&standby->lock);
+}
+
+/* What stands by is kept alive; what is dead or was not wanted for long goes. */
+static void tend(struct standby *standby)
+{
+    for (size_t i = 0; i < standby->max; i++) {
+        struct place *place = &standby->places[i];
+        struct error err;
+
+        if (place->state != PLACE_READY)
+            continue;
+        if (!guest_stand_by(place->guest, &err) || time_boot_ms() - place->used_ms > IDLE_MS ||
+            atomic_load(&standby->worker->draining))
+            drop(standby, place);
+    }
+}
+
+static struct place *next_wanted(struct standby *standby)
+{
+    for (size_t i = 0; i < standby->max; i++)
+        if (standby->places[i].state == PLACE_WANTED)
+            return &standby->places[i];
+    return NULL;
+}
+
+static void wait_a_tick(struct standby *standby)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += TICK_MS / 1000;
+    pthread_cond_timedwait(&standby->changed, &standby->lock, &until);
+}
+
+static void *standby_main(void *arg)
+{
+    struct standby *standby = arg;
+
+    pthread_mutex_lock(&standby->lock);
+    while (!standby->is_closing) {
+        struct place *wanted = next_wanted(standby);
+
+        if (wanted)
+            make_one(standby, wanted);
+        else
+            wait_a_tick(standby);
+        tend(standby);
+    }
+    pthread_mutex_unlock(&standby->lock);
+    return NULL;
+}
+
+bool standby_create(struct worker *worker, size_t max, struct standby **standby, struct error *err)
+{
+    struct standby *made = alloc(sizeof *made);
+
+    *made = (struct standby){.worker = worker, .max = max < PLACES_MAX ? max : PLACES_MAX};
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    if (pthread_create(&made->thread, NULL, standby_main, made) != 0) {
+        free(made);
+        return error_set(err, ERR_INTERNAL, "no thread could be made");
+    }
+    *standby = made;
+    return true;
+}
+
+void standby_destroy(struct standby *standby)
+{
+    if (!standby)
+        return;
+    pthread_mutex_lock(&standby->lock);
+    standby->is_closing = true;
+    pthread_cond_broadcast(&standby->changed);
+    pthread_mutex_unlock(&standby->lock);
+    pthread_join(standby->thread, NULL);
+    for (size_t i = 0; i < standby->max; i++) {
+        guest_stop(standby->places[i].guest);
+        clear(&standby->places[i]);
+    }
+    pthread_mutex_destroy(&standby->lock);
+    pthread_cond_destroy(&standby->changed);
+    free(standby);
+}
+
+static struct place *find(struct standby *standby, const uint8_t key[BLAKE2B_LEN],
+                          enum place_state state)
+{
+    for (size_t i = 0; i < standby->max; i++)
+        if (standby->places[i].state == state &&
+            memcmp(standby->places[i].key, key, BLAKE2B_LEN) == 0)
+            return &standby->places[i];
+    return NULL;
+}
+
+struct guest *standby_take(struct standby *standby, const struct standby_kind *kind)
+{
+    int64_t until = time_boot_ms() + TAKE_WAIT_MS;
+    struct guest *guest = NULL;
+    uint8_t key[BLAKE2B_LEN];
+    struct place *place;
+
+    key_of(kind, key);
+    pthread_mutex_lock(&standby->lock);
+    /* One under way began earlier than a start of our own would. */
+    while (!(place = find(standby, key, PLACE_READY)) && find(standby, key, PLACE_MAKING) &&
+           !standby->is_closing && time_boot_ms() < until)
+        wait_a_tick(standby);
+    if (place) {
+        guest = TAKE(place->guest);
+        clear(place);
+    }
+    pthread_mutex_unlock(&standby->lock);
+    return guest;
+}
+
+/* A free place, else the one that was not used for longest and is of another kind. */
+static struct place *choose(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+{
+    struct place *oldest = NULL;
+    size_t n_same = 0;
+
+    for (size_t i = 0; i < standby->max; i++) {
+        struct place *place = &standby->places[i];
+        bool is_same = memcmp(place->key, key, BLAKE2B_LEN) == 0;
+
+        if (place->state == PLACE_EMPTY)
+            return place;
+        n_same += is_same;
+        if (!is_same && place->state == PLACE_READY &&
+            (!oldest || place->used_ms < oldest->used_ms))
+            oldest = place;
+    }
+    return n_same == 0 ? oldest : NULL;
+}
+
+void standby_want(struct standby *standby, const struct standby_kind *kind)
+{
+    uint8_t key[BLAKE2B_LEN];
+
+    key_of(kind, key);
+    pthread_mutex_lock(&standby->lock);
+    struct place *place = standby->is_closing ? NULL : choose(standby, key);
+    if (place) {
+        if (place->state == PLACE_READY)
+            drop(standby, place);
+        if (place->state == PLACE_EMPTY) {
+            copy_kind(place, kind);
+            memcpy(place->key, key, sizeof key);
+            place->state = PLACE_WANTED;
+            place->used_ms = time_boot_ms();
+            pthread_cond_broadcast(&standby->changed);
+        }
+    }
+    pthread_mutex_unlock(&standby->lock);
+}
