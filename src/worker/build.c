@@ -168,7 +168,10 @@ static bool finish(struct build *build, struct error *err)
                            err->text);
     build_step_event(build, "done", 0, 0, NULL, false, -1);
     message.bundle = (struct wire_object){str_of(digest), size};
-    return complete(build, &message, err);
+    if (!complete(build, &message, err))
+        return false;
+    build_stand_by(build, digest);
+    return true;
 }
 
 /* The project is at fault: the lease ends as done, the deployment as failed. */

@@ -63,5 +63,8 @@ bool build_evaluate(struct build *build, struct error *err) MUST_USE;
 bool build_images(struct build *build, struct error *err) MUST_USE;
 bool build_load(struct build *build, struct error *err) MUST_USE;
 
+/* Makes a sandbox of the new deployment ahead. */
+void build_stand_by(struct build *build, const char *bundle_digest);
+
 /* A fault of the project: named layer and kind, final. */
 bool build_fault(struct build *build, const char *kind, const struct error *err);

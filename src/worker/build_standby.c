@@ -1,0 +1,73 @@
+/* After a deploy somebody is likely to run it: the first sandbox is made ahead. */
+#include <string.h>
+
+#include "worker/build.h"
+#include "worker/standby.h"
+
+static int64_t number(const struct build *build, size_t sandbox, const char *name)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    int64_t value = 0;
+
+    json_find_int(build->manifest, arena_printf(&arena, "sandboxes.%zu.%s", sandbox, name), &value);
+    return value;
+}
+
+static struct str text(struct build *build, size_t sandbox, const char *name)
+{
+    struct str value = STR("");
+
+    json_find_text(build->manifest, arena_printf(&build->arena, "sandboxes.%zu.%s", sandbox, name),
+                   &build->arena, &value);
+    return value;
+}
+
+static const struct image *image_of(const struct build *build, struct str id)
+{
+    for (size_t i = 0; i < build->n_images; i++)
+        if (str_equal(build->images[i].id, id))
+            return &build->built[i];
+    return NULL;
+}
+
+static void fill_network(struct build *build, size_t sandbox, struct sandbox_spec *spec)
+{
+    struct arena *arena = &build->arena;
+    const char *at = arena_printf(arena, "sandboxes.%zu.network", sandbox);
+    size_t n = json_count(build->manifest, arena_printf(arena, "%s.deny", at));
+    const char **deny = arena_array(arena, n + 1, sizeof *deny);
+    struct str internet = STR("true"), cidr;
+
+    json_find_raw(build->manifest, arena_printf(arena, "%s.internet", at), arena, &internet);
+    for (size_t i = 0; i < n; i++)
+        if (json_find_text(build->manifest, arena_printf(arena, "%s.deny.%zu", at, i), arena,
+                           &cidr))
+            deny[spec->n_deny++] = arena_text(arena, cidr);
+    spec->network = str_equal(internet, STR("false")) ? NETWORK_OFF : NETWORK_OPEN;
+    spec->deny = deny;
+}
+
+void build_stand_by(struct build *build, const char *bundle_digest)
+{
+    const struct image *image = image_of(build, text(build, 0, "image_id"));
+    struct sandbox_spec spec = {
+        .kind = "run",
+        .epoch = build->worker->link.epoch,
+        .layout = LAYOUT_AGENT,
+        .platform = build->worker->platform.root,
+        .bundle = arena_printf(&build->arena, "%s/bundles/%s", build->worker->settings->work_dir,
+                               bundle_digest),
+        .vcpus = (int)number(build, 0, "cpu"),
+        .memory_mib = number(build, 0, "memory_mib"),
+        .disk_mib = number(build, 0, "disk_mib"),
+    };
+    struct error err;
+
+    if (!image || !image_unpack(build->worker->images, image, &build->arena, &spec.layers, &err))
+        return;
+    spec.n_layers = image->n_layers;
+    fill_network(build, 0, &spec);
+    const struct standby_kind kind = {&spec, &image->config,
+                                      arena_text(&build->arena, text(build, 0, "mount_path"))};
+    standby_want(build->worker->standby, &kind);
+}
