@@ -1,0 +1,15 @@
+/* The commands that speak the API: rows for the binary's table, and the functions behind them. */
+#pragma once
+
+#include "base/command.h"
+
+extern const struct command cli_commands[];
+extern const size_t n_cli_commands;
+
+command_run init_command, deploy_command;
+command_run run_start_command, run_list_command, run_ps_command, run_get_command, run_logs_command,
+    run_events_command, run_wait_command, run_cancel_command;
+command_run deployment_list_command, deployment_get_command, deployment_promote_command,
+    deployment_cancel_command;
+command_run task_list_command, task_get_command;
+command_run key_list_command, key_create_command, key_revoke_command;
