@@ -351,5 +351,10 @@ int agent_run(struct agent *agent)
         agent_settle(agent);
     }
     flush_to_the_end(agent);
+    while (agent->programs)
+        program_destroy(agent->programs);
+    channel_finish(&agent->channel);
+    arena_finish(&agent->sandbox.arena);
+    loop_destroy(agent->loop);
     return agent->exit_code;
 }

@@ -14,7 +14,9 @@
 #include "base/own.h"
 #include "guest/confine.h"
 #include "guest/mounts.h"
-#include "guest/sandbox.h"
+#include "guest/sharing.h"
+
+enum { ROOT_PATH_MAX = 256 };
 
 const char *init_stage_name(enum init_stage stage)
 {
@@ -50,44 +52,45 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static _Noreturn void fail_with(const struct init_spec *spec, const struct error *err)
+{
+    errno = err->sys;
+    fail(spec, STAGE_MOUNT, err->text);
+}
+
+/* Under a shared table of mounts the terminals are there already. */
 static void mount_namespace(const struct init_spec *spec)
 {
+    const struct sandbox *sandbox = spec->sandbox;
+    char path[ROOT_PATH_MAX];
     struct error err;
 
     /* gVisor knows no propagation, and so needs none turned off. */
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 && errno != EINVAL)
         fail(spec, STAGE_MOUNT, "making the mounts private");
-    if (!mount_proc(SANDBOX_ROOT "/proc", &err) || !mount_pts(SANDBOX_ROOT "/dev/pts", &err)) {
-        errno = err.sys;
-        fail(spec, STAGE_MOUNT, err.text);
-    }
+    if (strcmp(spec->root, SANDBOX_ROOT) != 0 && !sharing_copy_root(sandbox, spec->root, &err))
+        fail_with(spec, &err);
+    snprintf(path, sizeof path, "%s/dev/pts", spec->root);
+    if (!sandbox->shares_mounts && !mount_pts(path, &err))
+        fail_with(spec, &err);
+    snprintf(path, sizeof path, "%s/proc", spec->root);
+    if (!mount_proc(path, &err))
+        fail_with(spec, &err);
     if (spec->masks_proc)
-        mount_masks(SANDBOX_ROOT "/proc");
+        mount_masks(path);
     /* Not every kernel has the file; a host's number would only be a little less private. */
-    (void)!mount(spec->boot_id_file, SANDBOX_ROOT "/proc/sys/kernel/random/boot_id", NULL, MS_BIND,
-                 NULL);
+    snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", spec->root);
+    (void)!mount(sandbox->boot_id_file, path, NULL, MS_BIND, NULL);
 }
 
-/* gVisor cannot exchange the first root of a sandbox. There the agent's mounts are taken out of
- * this namespace first, so that a root who climbs out of the chroot finds only an empty,
- * read-only platform root: no agent's /proc, no layers, no scratch. */
-static bool change_root(void)
+/* gVisor cannot exchange the first root of a sandbox: there it is a chroot. */
+static bool pivot(const char *root)
 {
-    static const char *const ours[] = {"/run", "/scratch", "/image", "/bundle",
-                                       "/sys", "/dev/pts", "/dev",   "/proc"};
-
-    for (size_t i = 0; i < COUNT_OF(ours); i++)
-        (void)!umount2(ours[i], MNT_DETACH);
-    return chroot(".") == 0 && chdir("/") == 0;
-}
-
-static bool pivot(void)
-{
-    if (chdir(SANDBOX_ROOT) != 0)
+    if (chdir(root) != 0)
         return false;
     if (syscall(SYS_pivot_root, ".", ".") == 0)
         return umount2(".", MNT_DETACH) == 0 && chdir("/") == 0;
-    return change_root();
+    return chroot(".") == 0 && chdir("/") == 0;
 }
 
 /* Three steps, so that no number is overwritten before it has been moved away. */
@@ -184,7 +187,7 @@ static _Noreturn void run_init(struct init_spec *spec)
     reset_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     mount_namespace(spec);
-    if (!pivot())
+    if (!pivot(spec->root))
         fail(spec, STAGE_PIVOT, "entering the image root");
     if (pipe2(gate, O_CLOEXEC) != 0)
         fail(spec, STAGE_FORK, "making the gate");

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "guest/user.h"
+#include "guest/sandbox.h"
 
 /* What a launch does, in order; the stage of a failure. */
 enum init_stage {
@@ -45,10 +45,11 @@ struct init_exit {
 };
 
 struct init_spec {
+    const struct sandbox *sandbox;
+    const char *root; /* the image root, or a copy of it to be made here */
     char *const *argv, *const *env;
     const char *path; /* PATH of the program, for argv[0] */
     const char *cwd;
-    const char *boot_id_file;
     const struct user *user;
     int std[3];     /* -1: /dev/null */
     int adapter_fd; /* becomes fd 3, or -1 */

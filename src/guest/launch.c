@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/own.h"
 #include "guest/adapter.h"
@@ -105,6 +106,21 @@ static bool choose_user(struct program *program, struct str name, struct user *u
     return true;
 }
 
+/* Under a shared table of mounts two programs would cover each other's /proc: the second one
+ * gets a copy of the root. */
+static bool choose_root(struct program *program, struct error *err)
+{
+    const struct agent *agent = program->agent;
+    bool is_taken = false;
+
+    for (const struct program *p = agent->programs; p; p = p->next)
+        is_taken |= p != program && strcmp(p->root, SANDBOX_ROOT) == 0;
+    if (!agent->sandbox.shares_mounts || !is_taken)
+        return true;
+    program->root = arena_printf(&program->arena, SANDBOX_STATE "/root-%u", program->number);
+    return mkdir(program->root, 0755) == 0 || error_errno(err, "making %s", program->root);
+}
+
 static bool start_init(struct program *program, const struct message_launch *launch,
                        const struct plumbing *plumbing, struct error *err)
 {
@@ -115,18 +131,19 @@ static bool start_init(struct program *program, const struct message_launch *lau
     struct environment env;
     struct user user;
 
-    if (!choose_user(program, launch->user, &user, err))
+    if (!choose_root(program, err) || !choose_user(program, launch->user, &user, err))
         return false;
     environment_build(&env, arena, sandbox->env, launch->env, &user, cwd);
     if (program->adapter)
         environment_put_value(&env, arena, "HELMR_CONTROL_FD", "3");
 
     struct init_spec spec = {
+        .sandbox = sandbox,
+        .root = program->root,
         .argv = texts(arena, launch->argv),
         .env = env.block,
         .path = environment_get(&env, "PATH"),
         .cwd = cwd,
-        .boot_id_file = sandbox->boot_id_file,
         .user = &user,
         .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
         .adapter_fd = plumbing->adapter[1],
@@ -168,6 +185,7 @@ static struct program *add_program(struct agent *agent, const struct message_lau
         .kind = (enum program_kind)launch->kind,
         .report_fd = -1,
         .control_fd = -1,
+        .root = SANDBOX_ROOT,
     };
     program->main_name = arena_text(&program->arena, launch->argv.items[0]);
     agent->programs = program;

@@ -8,6 +8,7 @@
 
 #include "base/own.h"
 #include "guest/adapter.h"
+#include "guest/sharing.h"
 #include "guest/stream.h"
 
 enum { KILL_BACKUP_MS = 5000 };
@@ -237,7 +238,7 @@ static void tell_exit(struct program *program)
                });
 }
 
-static void program_destroy(struct program *program)
+void program_destroy(struct program *program)
 {
     struct program **link = &program->agent->programs;
 
@@ -253,6 +254,8 @@ static void program_destroy(struct program *program)
     adapter_destroy(program->adapter);
     auto_close(&program->report_fd);
     auto_close(&program->control_fd);
+    if (program->agent->sandbox.shares_mounts)
+        sharing_clear_root(program->root);
     arena_finish(&program->arena);
     free(program);
 }

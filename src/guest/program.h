@@ -48,6 +48,7 @@ struct program {
     bool has_exited, has_told_exit;
     bool is_killed;        /* beyond any grace */
     const char *main_name; /* argv[0] */
+    const char *root;      /* what it sees as / */
 };
 
 /* Starts what LAUNCH asks for; every failure becomes LAUNCH_FAILED, followed by QUIESCED. */
@@ -55,6 +56,9 @@ void program_launch(struct agent *agent, const struct message_launch *launch);
 
 /* Begins to listen to the init's report and exit. */
 bool program_watch(struct program *program, struct error *err) MUST_USE;
+
+/* Frees it and its descriptors; what it still runs is not waited for. */
+void program_destroy(struct program *program);
 
 struct program *program_find(struct agent *agent, uint32_t number);
 struct program *program_of_stream(struct agent *agent, uint16_t stream);

@@ -12,11 +12,9 @@
 #include "base/time.h"
 #include "guest/mounts.h"
 #include "guest/path.h"
+#include "guest/sharing.h"
 
 enum { INSIDE_MAX = 4200 };
-
-/* The agent's own files, on the runtime's /run. */
-#define STATE "/run/helmr-guest"
 
 struct sandbox_trace {
     struct sandbox_trace *next;
@@ -96,8 +94,8 @@ static bool setup_root(const struct message_setup *setup, struct error *err)
                                               "/scratch/root/work", "/scratch/ws",
                                               "/scratch/ws/upper",  "/scratch/ws/work"};
 
-    if (!make_state(STATE, err) || !make_state(STATE "/etc", err) ||
-        !make_state(STATE "/empty", err))
+    if (!make_state(SANDBOX_STATE, err) || !make_state(SANDBOX_STATE "/etc", err) ||
+        !make_state(SANDBOX_STATE "/empty", err))
         return false;
     if (setup->layout == SETUP_LAYOUT_DIRECT)
         return true;
@@ -120,7 +118,7 @@ static bool image_lower(struct sandbox *sandbox, const char **lower, struct erro
     enum path_kind kind;
     struct stat info;
 
-    *lower = STATE "/empty";
+    *lower = SANDBOX_STATE "/empty";
     if (!path_kind("/image", sandbox->mount, &kind, err))
         return false;
     if (kind == PATH_ABSENT)
@@ -197,11 +195,12 @@ static bool setup_kernel(struct sandbox *sandbox, struct error *err)
 static bool cover_file(struct sandbox *sandbox, const char *path, struct str text,
                        struct error *err)
 {
-    const char *copy = arena_printf(&sandbox->arena, STATE "%s", path);
+    const char *copy = arena_printf(&sandbox->arena, SANDBOX_STATE "%s", path);
     char target[INSIDE_MAX];
     enum path_kind kind;
 
-    if (!path_write(STATE, path, 0644, text, err) || !path_kind(SANDBOX_ROOT, path, &kind, err))
+    if (!path_write(SANDBOX_STATE, path, 0644, text, err) ||
+        !path_kind(SANDBOX_ROOT, path, &kind, err))
         return false;
     if (kind == PATH_DIRECTORY)
         return error_set(err, ERR_FORBIDDEN, "%s of the image is a directory", path);
@@ -251,9 +250,9 @@ static bool setup_identity(struct sandbox *sandbox, const struct message_setup *
         arena_printf(arena, "%.*s\n", (int)setup->machine_id.len, setup->machine_id.ptr);
     if (!sandbox->is_layer && !place_file(sandbox, "/etc/machine-id", 0444, str_of(id), err))
         return false;
-    sandbox->boot_id_file = STATE "/boot_id";
+    sandbox->boot_id_file = SANDBOX_STATE "/boot_id";
     const char *boot = arena_printf(arena, "%.*s\n", (int)setup->boot_id.len, setup->boot_id.ptr);
-    return path_write(STATE, "/boot_id", 0444, str_of(boot), err);
+    return path_write(SANDBOX_STATE, "/boot_id", 0444, str_of(boot), err);
 }
 
 static const struct {
@@ -366,7 +365,8 @@ bool sandbox_setup(struct sandbox *sandbox, const struct message_setup *setup, c
         is_fine = setup_workspace(sandbox, setup, err);
         end_phase(sandbox, "workspace", &since_ns);
     }
-    is_fine = is_fine && setup_files(sandbox, setup, &since_ns, err);
+    is_fine = is_fine && setup_files(sandbox, setup, &since_ns, err) && sharing_setup(sandbox, err);
+    end_phase(sandbox, "sharing", &since_ns);
     if (!is_fine)
         *failure = failure_of(stage, err);
     sandbox->is_ready = is_fine;

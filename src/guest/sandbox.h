@@ -12,9 +12,17 @@
 
 #define SANDBOX_ROOT "/newroot"
 
-enum { SANDBOX_PHASES_MAX = 16 };
+/* The agent's own files, on the runtime's /run. */
+#define SANDBOX_STATE "/run/helmr-guest"
+
+enum { SANDBOX_PHASES_MAX = 16, SANDBOX_MOUNTS_MAX = 64 };
 
 struct sandbox_trace; /* a mount point of ours in the root */
+
+struct sandbox_mount {
+    const char *path; /* inside the root */
+    bool is_read_only;
+};
 
 struct sandbox {
     struct arena arena;
@@ -27,6 +35,11 @@ struct sandbox {
     struct user user;
     uint64_t shm_bytes;
     struct sandbox_trace *traces;
+    /* Some gVisor versions give all programs one mount table. Then each program that runs beside
+     * another one gets a root of its own, put together from these. */
+    bool shares_mounts;
+    struct sandbox_mount mounts[SANDBOX_MOUNTS_MAX];
+    size_t n_mounts;
     struct str phases[SANDBOX_PHASES_MAX];
     size_t n_phases;
 };
