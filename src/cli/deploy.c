@@ -16,7 +16,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/scope.h"
-#include "cli/source.h"
+#include "cli/upload.h"
 #include "model/duration.h"
 #include "model/name.h"
 
@@ -129,15 +129,15 @@ static void show_upload(void *arg, uint64_t sent, uint64_t total)
     progress_upload(arg, sent, total);
 }
 
-static bool upload(struct deploy *deploy, const struct source *source, struct str *deployment,
-                   struct error *err)
+static bool send_upload(struct deploy *deploy, const struct upload *upload, struct str *deployment,
+                        struct error *err)
 {
     const struct http_request request = {
         .method = "POST",
         .path = api_path(&deploy->api, "/deployments"),
-        .content_type = source->content_type,
-        .body_fd = source->fd,
-        .body_fd_len = source->len,
+        .content_type = upload->content_type,
+        .body_fd = upload->fd,
+        .body_fd_len = upload->len,
         .stall_ms = UPLOAD_STALL_MS,
         .progress = show_upload,
         .progress_arg = &deploy->progress,
@@ -149,7 +149,7 @@ static bool upload(struct deploy *deploy, const struct source *source, struct st
 
 static bool send_source(struct deploy *deploy, struct str *deployment, struct error *err)
 {
-    const struct source_request request = {
+    const struct upload_request request = {
         .root = deploy->root,
         .env = deploy->env,
         .n_env = deploy->n_env,
@@ -157,11 +157,11 @@ static bool send_source(struct deploy *deploy, struct str *deployment, struct er
         .skipped = note_skipped,
         .skipped_arg = &deploy->progress,
     };
-    AUTO(source_finish) struct source source = {.fd = -1};
+    AUTO(upload_finish) struct upload upload = {.fd = -1};
     struct str id, version;
 
     progress_step(&deploy->progress, "Creating archive");
-    if (!source_create(&request, &source, err) || !upload(deploy, &source, deployment, err))
+    if (!upload_create(&request, &upload, err) || !send_upload(deploy, &upload, deployment, err))
         return false;
     if (!json_find_text(*deployment, "id", &deploy->arena, &id) ||
         !json_find_text(*deployment, "version", &deploy->arena, &version))

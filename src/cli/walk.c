@@ -14,7 +14,7 @@
 enum { PATH_BYTES_MAX = 4096, DEPTH_MAX = 128 };
 
 struct walker {
-    const struct source_request *request;
+    const struct upload_request *request;
     struct walk *walk;
     int depth;
 };
@@ -34,11 +34,11 @@ void walk_finish(struct walk *walk)
 
 static bool add(struct walk *walk, const struct tar_entry *entry, struct error *err)
 {
-    if (walk->n == SOURCE_ENTRIES_MAX)
+    if (walk->n == UPLOAD_ENTRIES_MAX)
         return error_set(err, ERR_ARCHIVE_TOO_LARGE,
                          "the project has over %d files; put what the tasks do not need elsewhere",
-                         SOURCE_ENTRIES_MAX);
-    if (walk->bytes + entry->size > SOURCE_BYTES_MAX)
+                         UPLOAD_ENTRIES_MAX);
+    if (walk->bytes + entry->size > UPLOAD_BYTES_MAX)
         return error_set(err, ERR_ARCHIVE_TOO_LARGE,
                          "the project is over 512 MiB (at %.*s); put large data elsewhere",
                          (int)(entry->path.len > 200 ? 200 : entry->path.len), entry->path.ptr);
@@ -169,7 +169,7 @@ static int by_path(const void *left, const void *right)
     return strcmp(a->path.ptr, b->path.ptr);
 }
 
-bool walk_collect(int root_fd, const struct source_request *request, struct walk *walk,
+bool walk_collect(int root_fd, const struct upload_request *request, struct walk *walk,
                   struct error *err)
 {
     struct walker walker = {.request = request, .walk = walk};

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/arena.h"
-#include "cli/source.h"
 #include "cli/tar.h"
+#include "cli/upload.h"
 
 struct walk {
     struct tar_entry *entries;
@@ -13,6 +13,6 @@ struct walk {
 };
 
 /* ERR_INVALID names the file that cannot be archived and what to do about it. */
-bool walk_collect(int root_fd, const struct source_request *request, struct walk *walk,
+bool walk_collect(int root_fd, const struct upload_request *request, struct walk *walk,
                   struct error *err) MUST_USE;
 void walk_finish(struct walk *walk);

@@ -1,4 +1,4 @@
-#include "cli/source.h"
+#include "cli/upload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,10 @@ struct sink {
     uint64_t len;
 };
 
-void source_finish(struct source *source)
+void upload_finish(struct upload *upload)
 {
-    auto_close(&source->fd);
-    source->fd = -1;
+    auto_close(&upload->fd);
+    upload->fd = -1;
 }
 
 static bool put(void *arg, struct str bytes, struct error *err)
@@ -99,7 +99,7 @@ static bool write_tar(struct sink *sink, int root_fd, const struct walk *walk, s
     return tar_end(put, sink, err);
 }
 
-static bool append_metadata(const struct source_request *request, const char *hash, struct buf *out,
+static bool append_metadata(const struct upload_request *request, const char *hash, struct buf *out,
                             struct error *err)
 {
     struct json_writer json = json_begin(out);
@@ -120,7 +120,7 @@ static bool append_metadata(const struct source_request *request, const char *ha
 }
 
 /* Everything before the tar. Its length does not depend on the hash. */
-static bool append_head(const struct source_request *request, const char *hash,
+static bool append_head(const struct upload_request *request, const char *hash,
                         const char *boundary, struct buf *out, struct error *err)
 {
     return buf_append(out, STR("--"), err) && buf_append(out, str_of(boundary), err) &&
@@ -149,33 +149,33 @@ static bool finish_hash(struct sink *sink, char text[72], struct error *err)
 }
 
 /* The head is written twice: first to keep its place, then with the hash of what followed. */
-static bool write_form(const struct source_request *request, int root_fd, const struct walk *walk,
-                       struct sink *sink, struct source *source, struct error *err)
+static bool write_form(const struct upload_request *request, int root_fd, const struct walk *walk,
+                       struct sink *sink, struct upload *upload, struct error *err)
 {
     AUTO(buf_finish) struct buf head = {.max = METADATA_MAX};
     char boundary[64], tail[80];
 
-    memset(source->content_hash, '0', sizeof source->content_hash - 1);
+    memset(upload->content_hash, '0', sizeof upload->content_hash - 1);
     snprintf(boundary, sizeof boundary, "helmr-");
     id_make(boundary + 6);
-    snprintf(source->content_type, sizeof source->content_type, "multipart/form-data; boundary=%s",
+    snprintf(upload->content_type, sizeof upload->content_type, "multipart/form-data; boundary=%s",
              boundary);
     int tail_len = snprintf(tail, sizeof tail, "\r\n--%s--\r\n", boundary);
-    if (!append_head(request, source->content_hash, boundary, &head, err) ||
+    if (!append_head(request, upload->content_hash, boundary, &head, err) ||
         !fd_write_all(sink->fd, buf_str(&head), err) || !write_tar(sink, root_fd, walk, err) ||
-        !finish_hash(sink, source->content_hash, err) ||
+        !finish_hash(sink, upload->content_hash, err) ||
         !fd_write_all(sink->fd, (struct str){tail, (size_t)tail_len}, err))
         return false;
 
     size_t head_len = head.len;
 
     head.len = 0;
-    if (!append_head(request, source->content_hash, boundary, &head, err))
+    if (!append_head(request, upload->content_hash, boundary, &head, err))
         return false;
     if (pwrite(sink->fd, head.bytes, head.len, 0) != (ssize_t)head.len)
         return error_errno(err, "writing the archive");
-    source->tar_len = sink->len;
-    source->len = head_len + sink->len + (size_t)tail_len;
+    upload->tar_len = sink->len;
+    upload->len = head_len + sink->len + (size_t)tail_len;
     return true;
 }
 
@@ -184,12 +184,12 @@ static void free_hash(EVP_MD_CTX **hash)
     EVP_MD_CTX_free(*hash);
 }
 
-bool source_create(const struct source_request *request, struct source *source, struct error *err)
+bool upload_create(const struct upload_request *request, struct upload *upload, struct error *err)
 {
     AUTO(walk_finish) struct walk walk = {0};
     AUTO_FD int root_fd = open(request->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    *source = (struct source){.fd = -1};
+    *upload = (struct upload){.fd = -1};
     if (root_fd < 0)
         return error_errno(err, "open %s", request->root);
     if (!walk_collect(root_fd, request, &walk, err))
@@ -203,9 +203,9 @@ bool source_create(const struct source_request *request, struct source *source, 
         return false;
     if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
         return error_set(err, ERR_INTERNAL, "SHA-256 is not available");
-    if (!write_form(request, root_fd, &walk, &sink, source, err))
+    if (!write_form(request, root_fd, &walk, &sink, upload, err))
         return false;
-    source->n_files = walk.n;
-    source->fd = take_fd(&fd);
+    upload->n_files = walk.n;
+    upload->fd = take_fd(&fd);
     return true;
 }

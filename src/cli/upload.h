@@ -8,11 +8,11 @@
 #include "base/arena.h"
 #include "base/env.h"
 
-enum { SOURCE_ENTRIES_MAX = 100000 };
+enum { UPLOAD_ENTRIES_MAX = 100000 };
 
-#define SOURCE_BYTES_MAX (512 * UINT64_C(1024) * 1024)
+#define UPLOAD_BYTES_MAX (512 * UINT64_C(1024) * 1024)
 
-struct source_request {
+struct upload_request {
     const char *root;
     const struct env_pair *env; /* variables for the evaluation */
     size_t n_env;
@@ -22,7 +22,7 @@ struct source_request {
     void *skipped_arg;
 };
 
-struct source {
+struct upload {
     int fd; /* nobody else can open it: it has no name */
     uint64_t len;
     uint64_t tar_len;
@@ -31,6 +31,6 @@ struct source {
     char content_type[128]; /* of the form */
 };
 
-bool source_create(const struct source_request *request, struct source *source,
+bool upload_create(const struct upload_request *request, struct upload *upload,
                    struct error *err) MUST_USE;
-void source_finish(struct source *source);
+void upload_finish(struct upload *upload);
