@@ -1,0 +1,52 @@
+// Runs every figure, or those named: node bench/main.ts BUILD_DIR [FIGURE...].
+import { join } from "node:path";
+import { apiRunsCreate } from "./figures/api_runs_create.ts";
+import { httpHealth } from "./figures/http_health.ts";
+import { logThroughput } from "./figures/log_throughput.ts";
+import { runStart } from "./figures/run_start.ts";
+import { runThroughput } from "./figures/run_throughput.ts";
+import { sseClientBytes } from "./figures/sse_client_bytes.ts";
+import { cleanUp, note } from "./host.ts";
+import { remember } from "./report.ts";
+import { prepare, type Stack } from "./stack.ts";
+
+// In this order one `helmr up` serves the first three, and servers alone the rest.
+const figures: Record<string, (stack: Stack) => Promise<void>> = {
+  run_start: runStart,
+  run_throughput: runThroughput,
+  log_throughput: logThroughput,
+  api_runs_create: apiRunsCreate,
+  http_health: httpHealth,
+  sse_client_bytes: sseClientBytes,
+};
+
+async function main(build: string, wanted: string[]): Promise<void> {
+  const unknown = wanted.find((name) => !(name in figures));
+  if (unknown) throw new Error(`no figure ${unknown}; there are ${Object.keys(figures).join(" ")}`);
+  const stack = await prepare(build);
+  for (const [name, measure] of Object.entries(figures)) {
+    if (wanted.length && !wanted.includes(name)) continue;
+    note(`measuring ${name}`);
+    try {
+      await measure(stack);
+    } catch (error) {
+      process.exitCode = 1;
+      note(`failed: ${name}: ${String(error)}`);
+    }
+  }
+  remember(join(build, "bench/figures"));
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.on(signal, () => void cleanUp().then(() => process.exit(130)));
+
+try {
+  const [build, ...wanted] = process.argv.slice(2);
+  if (!build) throw new Error("usage: bench/run BUILD_DIR [FIGURE...]");
+  await main(build, wanted);
+} catch (error) {
+  process.exitCode = 1;
+  note(`failed: ${String(error)}`);
+} finally {
+  await cleanUp();
+}

@@ -1,0 +1,83 @@
+// Raw gVisor on the image the product runs on: the same layers, the same platform, no network.
+import { createHash } from "node:crypto";
+import { type ChildProcess, execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { atEnd, folder, has, run, start } from "./host.ts";
+import { data } from "./stack.ts";
+
+const base = "docker.io/library/node:24-bookworm-slim";
+const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+interface Runsc {
+  rootfs: string;
+  platform: string;
+}
+
+interface Index {
+  manifests: { digest: string; annotations?: Record<string, string> }[];
+}
+
+function blob<T>(digest: string): T {
+  const [algorithm = "", hex = ""] = digest.split(":");
+  return JSON.parse(readFileSync(join(data, "worker/oci/blobs", algorithm, hex), "utf8")) as T;
+}
+
+/** The unpacked layers, lowest first, by the chain ids of the image specification. */
+function layers(): string[] {
+  const index = JSON.parse(readFileSync(join(data, "worker/oci/index.json"), "utf8")) as Index;
+  const named = index.manifests.find(
+    (entry) => entry.annotations?.["org.opencontainers.image.ref.name"] === base,
+  );
+  if (!named) throw new Error(`no ${base} in the image store`);
+  const manifest = blob<{ config: { digest: string } }>(named.digest);
+  const config = blob<{ rootfs: { diff_ids: string[] } }>(manifest.config.digest);
+  let chain = "";
+  return config.rootfs.diff_ids.map((diff) => {
+    const text = `${chain} ${diff}`;
+    chain = chain ? `sha256:${createHash("sha256").update(text).digest("hex")}` : diff;
+    return join(data, "worker/layers", chain.slice("sha256:".length));
+  });
+}
+
+let ready: Promise<Runsc | undefined> | undefined;
+
+async function prepare(): Promise<Runsc | undefined> {
+  if (!(await has("runsc"))) return undefined;
+  const rootfs = join(folder, "rootfs");
+  for (const name of ["rootfs", "upper", "work", "runsc"]) mkdirSync(join(folder, name));
+  const lower = layers().reverse().join(":");
+  const options = `lowerdir=${lower},upperdir=${join(folder, "upper")},workdir=${join(folder, "work")}`;
+  await run("mount", ["-t", "overlay", "overlay", "-o", options, rootfs]);
+  atEnd(() => execFileSync("umount", [rootfs]));
+  const flags = await run("sh", ["-c", "runsc flags 2>&1 || true"]);
+  return { rootfs, platform: flags.includes("systrap") ? "systrap" : "ptrace" };
+}
+
+/** The image's files below one folder and how to run them, or nothing without runsc. */
+export const runsc = () => (ready ??= prepare());
+
+let count = 0;
+
+/** Starts a container whose only process is Node with this program; stdout is a pipe. */
+export function runNode(raw: Runsc, program: string): ChildProcess {
+  const id = `bench-${process.pid}-${++count}`;
+  const bundle = join(folder, id);
+  mkdirSync(bundle);
+  const config = {
+    ociVersion: "1.0.2",
+    process: {
+      args: ["node", "-e", program],
+      env: [`PATH=${path}`],
+      cwd: "/",
+      user: { uid: 0, gid: 0 },
+    },
+    root: { path: raw.rootfs, readonly: true },
+    mounts: [{ destination: "/proc", type: "proc", source: "proc" }],
+    linux: { namespaces: ["pid", "network", "ipc", "uts", "mount"].map((type) => ({ type })) },
+  };
+  writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
+  const flags = [`--root=${join(folder, "runsc")}`, `--platform=${raw.platform}`];
+  const rest = ["--ignore-cgroups", "--network=none", "run", `--bundle=${bundle}`, id];
+  return start("runsc", [...flags, ...rest]);
+}
