@@ -1,9 +1,6 @@
 /* bootstrap_debian: Debian by mmdebstrap, from the mirrors the host uses. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "base/file.h"
@@ -11,12 +8,19 @@
 #include "base/process.h"
 #include "image/bootstrap.h"
 
-enum { ARGUMENTS_MAX = 64, LINE_MAX_LEN = 512, APT_TIMEOUT_MS = 30 * 1000 };
+enum { ARGUMENTS_MAX = 64, LINE_MAX_LEN = 512, APT_TIMEOUT_MS = 30 * 1000, EXEC_NOT_FOUND = 127 };
 
 static const char *const suites[] = {"bookworm", "bullseye", "trixie"};
 
-/* As in Debian's own slim images: documentation stays out, now and with later packages. */
+/* In namespaces of their own, so that the packages' scripts and their mounts end with us, whatever
+ * ends us. As in Debian's own slim images documentation stays out, now and with later packages. */
 static const char *const fixed_arguments[] = {
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
     "mmdebstrap",
     "--mode=root",
     "--variant=minbase",
@@ -101,15 +105,6 @@ static size_t add_sources(const struct bootstrap *bootstrap, const char **argv, 
     return n;
 }
 
-/* Mounts made for the packages' scripts must vanish with the process, whatever ends it. */
-static bool own_mounts(void *arg, struct error *err)
-{
-    (void)arg;
-    return (unshare(CLONE_NEWNS) == 0 &&
-            mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) ||
-           error_errno(err, "leave the mount namespace");
-}
-
 static const char *const *environment(const struct bootstrap *bootstrap)
 {
     size_t n = 0;
@@ -165,20 +160,19 @@ static bool run_tool(const struct bootstrap *bootstrap, const char *const *argv,
         .fds = {{theirs, 1}, {theirs, 2}},
         .n_fds = 2,
         .die_with_parent = true,
-        .prepare = own_mounts,
     };
     if (!lines)
         return error_errno(err, "open a pipe");
     if (!process_start(&spec, &process, err))
-        return err->sys == ENOENT
-                   ? error_set(err, ERR_UNAVAILABLE,
-                               "mmdebstrap is not installed: apt-get install mmdebstrap")
-                   : false;
+        return false;
     close(theirs);
     theirs = -1;
     follow(bootstrap, lines, last);
     if (!process_wait(&process, -1, &status, err))
         return false;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_NOT_FOUND)
+        return error_set(err, ERR_UNAVAILABLE,
+                         "mmdebstrap is not installed: apt-get install mmdebstrap");
     return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
            error_set(err, ERR_UNAVAILABLE, "mmdebstrap failed: %s", last);
 }
