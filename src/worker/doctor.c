@@ -276,6 +276,7 @@ bool doctor_command(const struct invocation *invocation, int *exit_code, struct 
     check_engines(&doctor);
     worker_settings_finish(&doctor.settings);
 
+    *exit_code = 0;
     for (size_t i = 0; i < doctor.n; i++)
         if (doctor.findings[i].level == LEVEL_FAIL)
             *exit_code = 1;

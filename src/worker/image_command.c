@@ -31,13 +31,13 @@ static void print_progress(void *arg, const char *line)
     fprintf(arg, "%s\n", line);
 }
 
-bool image_bootstrap_command(const struct invocation *invocation, int *exit_code UNUSED,
-                             struct error *err)
+bool image_bootstrap_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     const char *reference = invocation->n_args ? invocation->args[0] : default_image;
     struct image_store *store;
     char digest[DIGEST_TEXT];
 
+    *exit_code = 0;
     if (!open_store(invocation, &store, err))
         return false;
     bool made = image_bootstrap(store, reference, invocation_has(invocation, "force"),
@@ -106,14 +106,14 @@ static void print_table(const struct image_entry *entries, size_t n, struct aren
     table_print(&table, stdout, isatty(STDOUT_FILENO));
 }
 
-bool image_list_command(const struct invocation *invocation, int *exit_code UNUSED,
-                        struct error *err)
+bool image_list_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     const struct image_entry *entries;
     struct image_store *store;
     size_t n;
 
+    *exit_code = 0;
     if (!open_store(invocation, &store, err))
         return false;
     bool fine = image_list(store, &arena, &entries, &n, err);
