@@ -205,6 +205,20 @@ TEST(a_captured_overlay_gives_the_same_merged_tree)
     CHECK_STR(after, before);
 }
 
+TEST(an_overlay_with_redirects_is_refused_not_mangled)
+{
+    TESTING(t);
+    char hash[DIGEST_TEXT];
+
+    if (geteuid() != 0)
+        SKIP("overlay marks need root");
+    CHECK(testing_sh(&t, "mkdir -p upper/moved"));
+    CHECK(testing_hash(testing_path(&t, "upper"), LAYER_OF_OVERLAY, hash, &t.err));
+    CHECK(setxattr(testing_path(&t, "upper/moved"), "trusted.overlay.redirect", "/was", 4, 0) == 0);
+    CHECK(!testing_hash(testing_path(&t, "upper"), LAYER_OF_OVERLAY, hash, &t.err));
+    CHECK(strstr(t.err.text, "redirect"));
+}
+
 /* What the merged view says must be what the kernel says. */
 TEST(the_view_agrees_with_overlayfs)
 {

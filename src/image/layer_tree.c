@@ -128,6 +128,18 @@ static const char *first_path(struct tree *tree, const struct stat *facts, const
     return found;
 }
 
+/* Mounts are made without redirects and metadata-only copies; a layer cannot express them. */
+static bool check_overlay(const struct tree *tree, int fd, const char *path, struct error *err)
+{
+    static const char *const marks[] = {"trusted.overlay.redirect", "trusted.overlay.metacopy"};
+
+    for (size_t i = 0; tree->kind == LAYER_OF_OVERLAY && i < COUNT_OF(marks); i++)
+        if (fgetxattr(fd, marks[i], NULL, 0) >= 0)
+            return error_set(err, ERR_INTERNAL, "%.128s has %s and cannot be captured", path,
+                             marks[i]);
+    return true;
+}
+
 static bool put_file(struct tree *tree, int parent, const char *name, const char *path,
                      const struct stat *facts, struct error *err)
 {
@@ -142,7 +154,8 @@ static bool put_file(struct tree *tree, int parent, const char *name, const char
     AUTO_FD int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return error_errno(err, "open %s", path);
-    if (tree->kind != LAYER_OF_PROJECT && !add_attributes(fd, entry, err))
+    if (!check_overlay(tree, fd, path, err) ||
+        (tree->kind != LAYER_OF_PROJECT && !add_attributes(fd, entry, err)))
         return false;
     return layer_writer_put(tree->writer, entry, fd, err);
 }
@@ -205,7 +218,8 @@ static bool put_folder(struct tree *tree, int fd, const char *path, struct error
     if (fstat(fd, &facts) != 0)
         return error_errno(err, "look at %s", path);
     AUTO(free_entry) struct archive_entry *entry = entry_of(tree, *path ? path : ".", &facts);
-    if (tree->kind != LAYER_OF_PROJECT && !add_attributes(fd, entry, err))
+    if (!check_overlay(tree, fd, path, err) ||
+        (tree->kind != LAYER_OF_PROJECT && !add_attributes(fd, entry, err)))
         return false;
     if (!layer_writer_put(tree->writer, entry, -1, err))
         return false;
