@@ -94,8 +94,9 @@ bool instance_started(struct instance *instance, const char *name, struct error 
     struct process_identity identity;
     char text[PROCESS_IDENTITY_TEXT];
 
+    /* One that has already ended has no identity to keep; its pidfd says so to the caller. */
     if (!process_identify(instance->process.pid, &identity, err))
-        return false;
+        return true;
     process_identity_format(&identity, text);
     return journal_made(&instance->record.journal, RESOURCE_PROCESS, name, text, err);
 }

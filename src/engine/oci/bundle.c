@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/own.h"
+#include "engine/oci/mapped.h"
 
 enum { FILES_MAX = 65536 };
 
@@ -146,19 +147,23 @@ static void write_mounts(struct json_writer *json, const struct bundle *bundle)
     write_mount(json, "/dev", "tmpfs", "tmpfs", "nosuid,mode=755,size=64k");
     write_mount(json, "/dev/pts", "devpts", "devpts",
                 "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
-    write_mount(json, "/sys", "sysfs", "sysfs", "nosuid,nodev,noexec,ro");
+    /* The network namespace is the host's, so a user namespace may not mount its sysfs. */
+    if (bundle->is_mapped)
+        write_mount(json, "/sys", "tmpfs", "tmpfs", "nosuid,nodev,noexec,ro,size=4k");
+    else
+        write_mount(json, "/sys", "sysfs", "sysfs", "nosuid,nodev,noexec,ro");
     write_mount(json, "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755,size=64m");
     write_image_mounts(json, bundle);
     json_close_list(json);
 }
 
-static void write_id_map(struct json_writer *json, const char *name, uint32_t base)
+static void write_id_map(struct json_writer *json, const char *name)
 {
     json_open_list(json, name);
     json_open(json, NULL);
     json_int(json, "containerID", 0);
-    json_int(json, "hostID", base);
-    json_int(json, "size", 65536);
+    json_int(json, "hostID", MAPPED_BASE);
+    json_int(json, "size", MAPPED_IDS);
     json_close(json);
     json_close_list(json);
 }
@@ -173,12 +178,14 @@ static void write_namespaces(struct json_writer *json, const struct bundle *bund
         json_string(json, "type", kinds[i]);
         json_close(json);
     }
-    json_open(json, NULL);
-    json_string(json, "type", "network");
-    if (bundle->network_path)
-        json_string(json, "path", bundle->network_path);
-    json_close(json);
-    if (bundle->has_user_namespace) {
+    if (!bundle->network_path || !bundle->is_mapped) {
+        json_open(json, NULL);
+        json_string(json, "type", "network");
+        if (bundle->network_path)
+            json_string(json, "path", bundle->network_path);
+        json_close(json);
+    }
+    if (bundle->is_mapped) {
         json_open(json, NULL);
         json_string(json, "type", "user");
         json_close(json);
@@ -219,9 +226,9 @@ bool bundle_config(const struct bundle *bundle, struct buf *out, struct error *e
     json_string(&json, "cgroupsPath", bundle->cgroups_path);
     write_resources(&json, bundle);
     write_namespaces(&json, bundle);
-    if (bundle->has_user_namespace) {
-        write_id_map(&json, "uidMappings", bundle->user_base);
-        write_id_map(&json, "gidMappings", bundle->user_base);
+    if (bundle->is_mapped) {
+        write_id_map(&json, "uidMappings");
+        write_id_map(&json, "gidMappings");
     }
     json_close(&json);
     json_close(&json);

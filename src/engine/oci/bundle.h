@@ -14,8 +14,7 @@ struct bundle {
     const char *cgroups_path; /* absolute, below every hierarchy */
     int64_t memory_bytes;     /* the limit to show inside; 0: none */
     int cpu_percent, processes;
-    bool has_user_namespace;
-    uint32_t user_base; /* host id of the sandbox's root */
+    bool is_mapped; /* a user namespace; the runtime is already in the network namespace */
 };
 
 enum { BUNDLE_CONFIG_MAX = 256 * 1024, SCRATCH_MAX_MIB = 2048 };

@@ -24,7 +24,8 @@ static bool container_launch(struct instance *instance, const struct sandbox_spe
                             .argv = argv,
                             .args = agent_args,
                             .processes = PROCESSES,
-                            .channel_target = CHANNEL_FD};
+                            .channel_target = CHANNEL_FD,
+                            .is_mapped = true};
 
     return launch_run(&launch, err);
 }

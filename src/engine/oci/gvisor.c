@@ -53,7 +53,7 @@ static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *
                             .args = agent_args,
                             .memory_overhead_mib = OVERHEAD_MIB,
                             .processes = PROCESSES,
-                            .enters_network = true};
+                            .hides_net_core = true};
 
     return launch_run(&launch, err);
 }

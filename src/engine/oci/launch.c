@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "engine/mount.h"
 #include "engine/net/network.h"
+#include "engine/oci/mapped.h"
 
 enum { HIGH_FD = 64, CPU_HEADROOM_PERCENT = 10 };
 
@@ -21,6 +22,7 @@ struct child {
     size_t n_procs;
     int network; /* -1: none */
     bool hides_net_core;
+    struct mapped mapped; /* .userns_fd -1: owners are as they are */
     pid_t worker;
     char image[PATH_MAX], work[PATH_MAX];
 };
@@ -29,6 +31,8 @@ static void child_finish(struct child *child)
 {
     for (size_t i = 0; i < child->n_procs; i++)
         auto_close(&child->procs[i]);
+    auto_close(&child->network);
+    mapped_finish(&child->mapped);
 }
 
 static bool join_groups(const struct child *child, struct error *err)
@@ -59,9 +63,10 @@ static bool child_prepare(void *arg, struct error *err)
         return false;
     (void)setrlimit(RLIMIT_CORE, &no_core);
 
-    /* Old releases of runsc take a namespace that shows this directory for the host's own. */
     if (child->hides_net_core && !mount_empty("/proc/sys/net/core", err))
         return false;
+    if (child->mapped.userns_fd >= 0)
+        return mapped_mount(&child->mapped, err);
     if (spec->n_layers == 0)
         return true;
     return mount_layers(spec->layers, spec->n_layers, is_direct ? spec->upper : NULL,
@@ -87,27 +92,25 @@ static int cpu_percent(const struct sandbox_spec *spec)
     return vcpus * (100 + CPU_HEADROOM_PERCENT);
 }
 
-static bool config_write(struct launch *launch, const struct cgroup_limits *limits,
-                         struct error *err)
+static bool config_write(struct launch *launch, const struct child *child,
+                         const struct cgroup_limits *limits, struct error *err)
 {
     struct instance *instance = launch->instance;
     AUTO(buf_finish) struct buf text = {.max = BUNDLE_CONFIG_MAX};
-    char image[PATH_MAX + 8], cgroups[CGROUP_PATH_MAX + 32];
+    char cgroups[CGROUP_PATH_MAX + 32];
 
-    snprintf(image, sizeof(image), "%s/image", instance->record.path);
     snprintf(cgroups, sizeof(cgroups), "/%s/%s", instance->host->cgroups.root,
              id_short(instance->record.id));
     struct bundle bundle = {
-        .spec = launch->spec,
+        .spec = launch->is_mapped ? &child->mapped.shown : launch->spec,
         .args = launch->args,
-        .image = image,
+        .image = launch->is_mapped ? MAPPED_STAGE "/image" : child->image,
         .network_path = instance->network ? network_inner_path(instance->network) : NULL,
         .cgroups_path = cgroups,
         .memory_bytes = limits->memory_bytes,
         .cpu_percent = limits->cpu_percent,
         .processes = limits->processes,
-        .has_user_namespace = launch->has_user_namespace,
-        .user_base = launch->user_base,
+        .is_mapped = launch->is_mapped,
     };
     if (!bundle_config(&bundle, &text, err))
         return false;
@@ -119,7 +122,18 @@ static bool config_write(struct launch *launch, const struct cgroup_limits *limi
     return fd_write_all(fd, buf_str(&text), err);
 }
 
-/* Above every number the child's own descriptors are placed on. */
+/* Above every number the child's own descriptors are placed on; closes the low one. */
+static bool raise_fd(int *fd, struct error *err)
+{
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+    if (high < 0)
+        return error_errno(err, "move a descriptor");
+    close(*fd);
+    *fd = high;
+    return true;
+}
+
 static bool procs_open(struct launch *launch, struct child *child, struct error *err)
 {
     const struct cgroup_tree *tree = &launch->instance->host->cgroups;
@@ -127,13 +141,23 @@ static bool procs_open(struct launch *launch, struct child *child, struct error 
     if (!cgroup_open_procs(tree, id_short(launch->spec->id), child->procs, err))
         return false;
     for (size_t i = 0; i < tree->n; i++) {
-        int high = fcntl(child->procs[i], F_DUPFD_CLOEXEC, HIGH_FD);
-        if (high < 0)
-            return error_errno(err, "move a descriptor");
-        close(child->procs[i]);
-        child->procs[i] = high;
+        if (!raise_fd(&child->procs[i], err))
+            return false;
     }
     return true;
+}
+
+static bool network_open(struct launch *launch, struct child *child, struct error *err)
+{
+    struct instance *instance = launch->instance;
+
+    if (launch->spec->network == NETWORK_OFF || !instance->host->networks)
+        return true;
+    if (!network_take(instance->host->networks, launch->spec, &instance->network, err))
+        return error_wrap(err, "network");
+    child->network = fcntl(network_inner_fd(instance->network), F_DUPFD_CLOEXEC, HIGH_FD);
+    child->hides_net_core = launch->hides_net_core;
+    return child->network >= 0 || error_errno(err, "hold the network namespace");
 }
 
 static bool process_launch(struct launch *launch, struct child *child, struct error *err)
@@ -180,6 +204,7 @@ bool launch_run(struct launch *launch, struct error *err)
     struct child child = {.spec = spec,
                           .n_procs = instance->host->cgroups.n,
                           .network = -1,
+                          .mapped = {.userns_fd = -1},
                           .worker = getpid()};
 
     for (size_t i = 0; i < CGROUP_HIERARCHIES_MAX; i++)
@@ -189,11 +214,10 @@ bool launch_run(struct launch *launch, struct error *err)
     if (!bundle_prepare_platform(spec->platform, err) || !folders_make(launch, err) ||
         !instance_make_cgroup(instance, &limits, err) || !procs_open(launch, &child, err))
         return false;
-    if (spec->network != NETWORK_OFF && instance->host->networks) {
-        if (!network_take(instance->host->networks, spec, &instance->network, err))
-            return error_wrap(err, "network");
-        child.network = launch->enters_network ? network_inner_fd(instance->network) : -1;
-        child.hides_net_core = launch->enters_network;
-    }
-    return config_write(launch, &limits, err) && process_launch(launch, &child, err);
+    if (launch->is_mapped &&
+        (!mapped_open(&child.mapped, spec, instance->host->work_dir, child.work, err) ||
+         !raise_fd(&child.mapped.userns_fd, err)))
+        return false;
+    return network_open(launch, &child, err) && config_write(launch, &child, &limits, err) &&
+           process_launch(launch, &child, err);
 }

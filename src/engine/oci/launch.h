@@ -17,9 +17,8 @@ struct launch {
     int64_t memory_overhead_mib; /* beyond what the sandbox was given */
     int processes;
     int channel_target;  /* 0: stdin and stdout, else this descriptor */
-    bool enters_network; /* the runtime starts inside the sandbox's network namespace */
-    bool has_user_namespace;
-    uint32_t user_base;
+    bool hides_net_core; /* for releases of runsc that would take any namespace for the host's */
+    bool is_mapped;      /* under a user namespace, with shifted owners */
 };
 
 bool launch_run(struct launch *launch, struct error *err) MUST_USE;

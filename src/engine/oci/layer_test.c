@@ -139,7 +139,7 @@ static void check_step(const struct engine *engine, const char *runtime)
     why = why ? why : layers_make(&fixture, second);
     if (why)
         SKIP(why);
-    snprintf(upper, sizeof(upper), "%s/upper", fixture.folder);
+    snprintf(upper, sizeof(upper), "%.*s/upper", PATH_MAX - 16, fixture.work_dir);
     snprintf(made, sizeof(made), "%s/made", upper);
     CHECK(directory_make(upper, 0755, &err));
 
