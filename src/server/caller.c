@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "server/context.h"
 #include "server/listen.h"
+#include "server/page.h"
 #include "store/queries.h"
 
 enum { TOUCH_MS = 60 * 1000, TOKEN_MAX = 128 };
@@ -253,7 +254,8 @@ static bool read_scope(struct call *call, struct scope *scope, struct error *err
 {
     struct rows rows;
     AUTO_TX tx = NULL;
-    struct str project = call->match.project, environment = call->match.environment;
+    struct str project = id_or_name(call->arena, call->match.project);
+    struct str environment = id_or_name(call->arena, call->match.environment);
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !(project.len ? STORE(tx, &environment_find, call->arena, &rows, err, V_STR(project),
                               V_STR(environment))

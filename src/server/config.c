@@ -97,8 +97,7 @@ static const char *const known_variables[] = {
     "HELMR_WORKER_TEMPLATE_CACHE_MAX_MIB",
     "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB",
     "HELMR_WORKER_DOCKER_POOL",
-    "HELMR_SOURCE_ROOT",
-    "HELMR_BUILD_ROOT",
+
     NULL,
 };
 

@@ -33,7 +33,7 @@ bool deployment_one_get(struct call *call, struct response *res, struct error *e
 {
     AUTO_TX tx = NULL;
     return store_begin_read(server_of(call)->store, &tx, err) &&
-           answer_one(call, tx, call_param(call, 0), 200, res, err);
+           answer_one(call, tx, id_or_name(call->arena, call_param(call, 0)), 200, res, err);
 }
 
 bool deployment_current_get(struct call *call, struct response *res, struct error *err)
@@ -84,7 +84,7 @@ bool deployment_list_get(struct call *call, struct response *res, struct error *
 static bool peek(struct call *call, struct tx *tx, struct rows *rows, struct error *err)
 {
     if (!STORE(tx, &deployment_peek, call->arena, rows, err, V_TEXT(call_environment(call)),
-               V_STR(call_param(call, 0))))
+               V_STR(id_or_name(call->arena, call_param(call, 0)))))
         return false;
     return rows->n_rows == 1 || error_set(err, ERR_NOT_FOUND, "there is no such deployment");
 }

@@ -142,6 +142,12 @@ bool call_id(const struct call *call, size_t index, char id[ID_TEXT], struct err
            error_set(err, ERR_NOT_FOUND, "there is nothing of that id");
 }
 
+struct str id_or_name(struct arena *arena, struct str text)
+{
+    char id[ID_TEXT];
+    return text.ptr && id_parse(text, id) ? arena_str(arena, str_of(id)) : text;
+}
+
 bool call_query_id(struct call *call, const char *name, char id[ID_TEXT], struct error *err)
 {
     struct str text;

@@ -45,6 +45,9 @@ bool call_body(struct call *call, const struct json_field *fields, void *into, s
 /* An id in the path: malformed is not found. */
 bool call_id(const struct call *call, size_t index, char id[ID_TEXT], struct error *err) MUST_USE;
 
+/* What may be an id or a name: an id is lower-cased, a name stays as it is. */
+struct str id_or_name(struct arena *arena, struct str text);
+
 /* An id in the query; *id is empty when there is none, malformed is ERR_INVALID. */
 bool call_query_id(struct call *call, const char *name, char id[ID_TEXT],
                    struct error *err) MUST_USE;

@@ -59,7 +59,8 @@ static bool write_project(struct call *call, struct tx *tx, struct json_writer *
 
 static bool find_project(struct call *call, struct tx *tx, struct rows *rows, struct error *err)
 {
-    if (!STORE(tx, &project_find, call->arena, rows, err, V_STR(call_param(call, 0))))
+    if (!STORE(tx, &project_find, call->arena, rows, err,
+               V_STR(id_or_name(call->arena, call_param(call, 0)))))
         return false;
     return rows->n_rows == 1 || error_set(err, ERR_NOT_FOUND, "there is no such project");
 }
@@ -121,7 +122,7 @@ bool environment_list_get(struct call *call, struct response *res, struct error 
 bool environment_get(struct call *call, struct response *res, struct error *err)
 {
     struct rows project, rows;
-    struct str wanted = call_param(call, 1);
+    struct str wanted = id_or_name(call->arena, call_param(call, 1));
     AUTO_TX tx = NULL;
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !find_project(call, tx, &project, err) ||

@@ -9,6 +9,7 @@
 #include "server/event.h"
 #include "server/handlers.h"
 #include "server/idempotency.h"
+#include "server/page.h"
 #include "server/run_object.h"
 #include "server/run_spec.h"
 #include "store/queries.h"
@@ -40,7 +41,7 @@ static struct value found_value(const struct start *start, size_t column)
 /* A deployment named by id or version, as its id. */
 static bool find_deployment(struct start *start, struct value *id, struct error *err)
 {
-    struct str wanted = start->spec.options.deployment_id;
+    struct str wanted = id_or_name(start->call->arena, start->spec.options.deployment_id);
     *id = V_NULL;
     if (!wanted.ptr)
         return true;
@@ -339,7 +340,8 @@ bool run_create(struct call *call, struct response *res, struct error *err)
     if (!claim_key(&start, first, err))
         return false;
     if (first[0])
-        return answer_cached(&start, first, res, err);
+        /* Committed as well: the first start may be one that is not durable yet. */
+        return answer_cached(&start, first, res, err) && store_commit(&tx, err);
     if (!find(&start, err) || !insert_context(&start, err) || !insert_run(&start, err) ||
         !insert_ready(&start, err) || !insert_event(&start, err))
         return false;

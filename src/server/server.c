@@ -31,20 +31,34 @@ enum {
 
 #define JSON_MAX ((size_t)32 * 1024 * 1024)
 
-/* To every answer; pages add their own policy. */
+/* To every answer; pages add their own policy. Without a referrer a browser would hide the
+ * origin of our own forms, too. */
 #define COMMON_HEADERS                       \
     "Helmr-API-Version: " API_VERSION "\r\n" \
     "X-Content-Type-Options: nosniff\r\n"    \
-    "Referrer-Policy: no-referrer\r\n"
+    "Referrer-Policy: same-origin\r\n"
+
+static const char *method_name(enum http_method method)
+{
+    switch (method) {
+    case METHOD_GET: return "GET";
+    case METHOD_HEAD: return "HEAD";
+    case METHOD_POST: return "POST";
+    case METHOD_PUT: return "PUT";
+    case METHOD_PATCH: return "PATCH";
+    case METHOD_DELETE: return "DELETE";
+    case METHOD_OPTIONS: return "OPTIONS";
+    case METHOD_UNKNOWN: break;
+    }
+    return "";
+}
 
 static void answered(const struct call *call, int status, int64_t took_ms)
 {
     const struct log_field fields[] = {
-        LOG_STR("id", call->id),
-        LOG_SLICE("path", call->path),
-        LOG_INT("status", status),
-        LOG_INT("ms", took_ms),
-        LOG_STR("error", call->failure ? call->failure : ""),
+        LOG_STR("id", call->id),       LOG_STR("method", method_name(call->request->method)),
+        LOG_SLICE("path", call->path), LOG_INT("status", status),
+        LOG_INT("ms", took_ms),        LOG_STR("error", call->failure ? call->failure : ""),
     };
     size_t n = COUNT_OF(fields) - (call->failure ? 0 : 1);
     log_write(call->failure ? LOG_ERROR : LOG_DEBUG, "request", fields, n);

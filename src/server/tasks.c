@@ -52,7 +52,7 @@ static bool answer_one(struct call *call, const struct part *part, struct respon
     AUTO_TX tx = NULL;
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !STORE(tx, part->read_one, call->arena, &rows, err, V_TEXT(call_environment(call)),
-               V_STR(call_param(call, 0))))
+               V_STR(id_or_name(call->arena, call_param(call, 0)))))
         return false;
     if (rows.n_rows == 0)
         return error_set(err, part->missing, "the current deployment has no such one");
