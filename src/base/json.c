@@ -379,5 +379,5 @@ size_t json_count(struct str text, const char *path)
     struct error ignored;
     const struct tree *found = tree_parse(text, &document, &ignored) ? find(document, path) : NULL;
 
-    return found && tree_kind(found) == TREE_LIST ? tree_count(found) : 0;
+    return found ? tree_count(found) : 0;
 }

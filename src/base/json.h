@@ -70,7 +70,7 @@ bool json_canonical(struct str text, size_t max, struct buf *out, struct error *
 bool json_find_text(struct str text, const char *path, struct arena *arena, struct str *value);
 bool json_find_int(struct str text, const char *path, int64_t *value);
 bool json_find_raw(struct str text, const char *path, struct arena *arena, struct str *value);
-size_t json_count(struct str text, const char *path); /* items of a list, 0 when none */
+size_t json_count(struct str text, const char *path); /* items of a list or object, else 0 */
 
 /* The writer puts commas and quotes; the caller opens and closes. A failed append (buffer over
  * its maximum) is remembered and reported once by json_end. `name` NULL inside lists and at the

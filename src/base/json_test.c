@@ -224,7 +224,8 @@ TEST(a_look_into_a_document_follows_a_path)
     CHECK(json_find_int(text, "run.n", &number) && number == 5);
     CHECK(json_find_text(text, "events.0.kind", &arena, &got) && str_equal(got, STR("x")));
     CHECK(json_find_raw(text, "events.0", &arena, &got) && str_equal(got, STR("{\"kind\":\"x\"}")));
-    CHECK(json_count(text, "events") == 2 && json_count(text, "run") == 0);
+    CHECK(json_count(text, "events") == 2 && json_count(text, "run") == 2);
+    CHECK(json_count(text, "run.id") == 0 && json_count(text, "nothing") == 0);
     CHECK(!json_find_text(text, "run.n", &arena, &got));
     CHECK(!json_find_text(text, "run.missing.deep", &arena, &got));
     CHECK(!json_find_text(text, "events.2.kind", &arena, &got));
