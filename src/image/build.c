@@ -47,8 +47,9 @@ static bool base_is_missing(const char *reference, struct error *err)
                      reference);
 }
 
+/* `cached`: the image was in the store already. */
 static bool start_from(struct builder *builder, struct built *built, const struct step *step,
-                       struct error *err)
+                       bool *cached, struct error *err)
 {
     struct progress progress = {builder, built->plan->id.ptr};
     const char *reference = arena_text(builder->arena, step->ref);
@@ -60,7 +61,8 @@ static bool start_from(struct builder *builder, struct built *built, const struc
 
     if (!reference_parse(step->ref, &parsed, err))
         return false;
-    if (!image_find(builder->store, reference, builder->arena, &image, err)) {
+    *cached = image_find(builder->store, reference, builder->arena, &image, err);
+    if (!*cached) {
         if (err->code != ERR_NOT_FOUND)
             return false;
         if (!recipe_find(&parsed, &recipe, &ignored))
@@ -223,12 +225,14 @@ static void config_step(struct step_progress *progress, struct built *built,
 static bool take_step(struct step_progress *progress, struct built *built, const struct step *step,
                       struct error *err)
 {
+    bool cached = false;
+
     switch (step->kind) {
     case STEP_FROM:
         report(progress, false, false);
-        if (!start_from(progress->builder, built, step, err))
+        if (!start_from(progress->builder, built, step, &cached, err))
             return false;
-        report(progress, false, true);
+        report(progress, cached, true);
         return true;
     case STEP_WORKDIR:
         return layer_step(progress, built, step, err) &&
