@@ -58,8 +58,8 @@ static const struct json_field sandbox_fields[] = {
     {"mount_path", JSON_TEXT, AT(sandbox, mount_path), REQUIRED, .max = 4096},
     {"cpu", JSON_INTEGER, AT(sandbox, cpu), REQUIRED, .min = 1, .max = 4096},
     {"memory_mib", JSON_INTEGER, AT(sandbox, memory_mib), REQUIRED, .min = 128,
-     .max = 64 * 1024 * 1024},
-    {"disk_mib", JSON_INTEGER, AT(sandbox, disk_mib), REQUIRED, .min = 1, .max = 64 * 1024 * 1024},
+     .max = (int64_t)MIB(64)},
+    {"disk_mib", JSON_INTEGER, AT(sandbox, disk_mib), REQUIRED, .min = 1, .max = (int64_t)MIB(64)},
     {"network", JSON_RAW, AT(sandbox, network), OPTIONAL, .max = 65536},
     {0},
 };
@@ -224,7 +224,7 @@ static bool write_deployed(struct ingest *in, const char *before, struct error *
 
 static bool deployed_event(struct ingest *in, const char *version, struct error *err)
 {
-    AUTO(buf_finish) struct buf text = {.max = 1024 * 1024};
+    AUTO(buf_finish) struct buf text = {.max = KIB(1024)};
     struct json_writer json = json_begin(&text);
     const struct manifest_task *tasks = in->manifest.tasks.items;
     const struct wire_build_image *images = in->built->images.items;

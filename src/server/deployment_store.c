@@ -64,7 +64,7 @@ bool deployment_start_build(struct tx *tx, const char *id, const char *worker_id
     AUTO(arena_finish) struct arena arena = {0};
     AUTO(buf_finish) struct buf text = {.max = 4096};
     struct json_writer json = json_begin(&text);
-    struct deployment_row row;
+    struct deployment_row row = {0};
     struct rows rows;
 
     if (!load(tx, id, &arena, &row, err))
@@ -122,7 +122,7 @@ bool deployment_end_failed(struct tx *tx, const char *id, int on,
                            struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct deployment_row row;
+    struct deployment_row row = {0};
     struct rows rows;
 
     if (!load(tx, id, &arena, &row, err))
@@ -172,7 +172,7 @@ bool deployment_give_back(struct tx *tx, const char *id, const char *lane_id, co
                           struct str text, struct wakes *wakes, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct deployment_row row;
+    struct deployment_row row = {0};
 
     if (!load(tx, id, &arena, &row, err))
         return false;

@@ -224,7 +224,7 @@ bool lease_end_all(struct server *server, struct tx *tx, const char *worker_id,
     if (!STORE(tx, &leases_of_worker, &arena, &rows, err, V_TEXT(worker_id)))
         return false;
     for (size_t i = 0; i < rows.n_rows; i++) {
-        struct lease_row lease;
+        struct lease_row lease = {0};
 
         if (!lease_load(tx, row_text(&rows, i, LEASES_OF_WORKER_ID), &arena, &lease, err) ||
             !lease_give_back(server, tx, &lease, fault, wakes, err))

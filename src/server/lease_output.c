@@ -114,7 +114,7 @@ bool lease_logs_post(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
     struct wire_logs logs;
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct wakes wakes = {0};
     struct ends ends;
     AUTO_TX tx = NULL;
@@ -160,7 +160,7 @@ static bool store_events(struct call *call, const char *prefix, struct error *er
 {
     struct server *server = server_of(call);
     struct wire_events wanted;
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct wakes wakes = {0};
     AUTO_TX tx = NULL;
 

@@ -18,7 +18,7 @@ bool lease_finalize_post(struct call *call, struct response *res, struct error *
 {
     struct server *server = server_of(call);
     struct wire_finalize wanted;
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct run_row run;
     AUTO_TX tx = NULL;
 
@@ -44,7 +44,7 @@ struct result {
     struct call *call;
     struct server *server;
     struct tx *tx;
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct run_row run;
     struct wire_complete wanted;
     struct wakes wakes;
@@ -73,7 +73,7 @@ static bool may_retry(const struct result *result, int64_t *delay_ms)
 static bool retry_event(struct result *result, int64_t delay_ms, int64_t previous,
                         struct error *err)
 {
-    AUTO(buf_finish) struct buf text = {.max = 70 * 1024};
+    AUTO(buf_finish) struct buf text = {.max = KIB(70)};
     struct json_writer json = json_begin(&text);
 
     json_open(&json, NULL);
@@ -236,7 +236,7 @@ bool build_complete_post(struct call *call, struct response *res, struct error *
 {
     struct server *server = server_of(call);
     struct wire_build_complete built;
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct wakes wakes = {0};
     AUTO_TX tx = NULL;
 

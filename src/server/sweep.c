@@ -58,7 +58,7 @@ static void apply(struct pass *pass, const char *job, sweep_one *one, const char
 static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const char *reason,
                       struct wakes *wakes, struct error *err)
 {
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct lease_fault fault = {
         .reason = "lost",
         .source = "sweeper",
@@ -133,7 +133,7 @@ static bool end_cancelled(struct pass *pass, struct tx *tx, const char *id,
                           const char *detail UNUSED, struct wakes *wakes, struct error *err)
 {
     const struct run_end end = {.source = "sweeper"};
-    struct lease_row lease;
+    struct lease_row lease = {0};
     struct run_row run;
     struct rows rows;
 
@@ -196,7 +196,7 @@ static void sweep(struct pass *pass, const char *job, const struct query *query,
 /* Polls of a group are woken when a delay ends; nobody else would. */
 static void wake_due(struct pass *pass)
 {
-    const struct value params[] = {V_INT(pass->now), V_INT(pass->now - 2 * TICK_MS)};
+    const struct value params[] = {V_INT(pass->now), V_INT(pass->now - (int64_t)2 * TICK_MS)};
     struct rows rows;
 
     if (!find(pass, &groups_due, params, COUNT_OF(params), &rows))

@@ -53,7 +53,7 @@ bool worker_activate_post(struct call *call, struct response *res, struct error 
     AUTO(buf_finish) struct buf text = {.max = CAPABILITIES_MAX};
     struct json_writer json = json_begin(&text);
     struct wire_activate wanted;
-    enum worker_state before, after;
+    enum worker_state before = WORKER_LOST, after;
     struct rows rows;
     int64_t grade;
     AUTO_TX tx = NULL;
@@ -146,7 +146,7 @@ bool worker_drained_post(struct call *call, struct response *res, struct error *
 {
     struct server *server = server_of(call);
     struct wire_drained wanted;
-    enum worker_state before, after;
+    enum worker_state before = WORKER_LOST, after;
     struct rows rows;
     AUTO_TX tx = NULL;
 
@@ -219,7 +219,7 @@ static bool change(struct call *call, enum worker_event on, const char *message,
 {
     struct server *server = server_of(call);
     struct wakes wakes = {0};
-    enum worker_state before, after;
+    enum worker_state before = WORKER_LOST, after;
     char id[ID_TEXT];
     struct rows rows;
     AUTO_TX tx = NULL;

@@ -133,7 +133,7 @@ static bool start(struct build *build, struct error *err)
 static bool complete(struct build *build, struct wire_build_complete *message, struct error *err)
 {
     struct lease *lease = build->lease;
-    char fingerprint[65];
+    char *fingerprint = arena_alloc(&build->arena, 65);
 
     message->fingerprint = message->fence.lease_id = STR("");
     report_fingerprint(wire_build_complete_fields, message, fingerprint);

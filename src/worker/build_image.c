@@ -169,7 +169,7 @@ static bool load_fault(struct build *build, const struct guest_result *result, s
 static bool load_one(struct build *build, size_t index, struct error *err)
 {
     static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
-    AUTO(buf_finish) struct buf options = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf options = {.max = KIB(64)};
     struct json_writer writer = json_begin(&options);
     struct image *image = &build->built[index];
     struct str mount = STR("/workspace"), dependencies = STR("[]");

@@ -19,7 +19,7 @@ static void emit(struct build *build, const char *kind, struct json_writer *writ
 void build_step_event(struct build *build, const char *status, int64_t index, int64_t total,
                       const char *text, bool cached, int64_t ms)
 {
-    AUTO(buf_finish) struct buf body = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf body = {.max = KIB(64)};
     struct json_writer writer = json_begin(&body);
 
     json_open(&writer, NULL);
@@ -54,7 +54,7 @@ static void make_valid(char *bytes, size_t len)
 
 static void emit_text(struct build *build, const char *stream, char *bytes, size_t len)
 {
-    AUTO(buf_finish) struct buf body = {.max = 256 * 1024};
+    AUTO(buf_finish) struct buf body = {.max = KIB(256)};
     struct json_writer writer = json_begin(&body);
 
     make_valid(bytes, len);

@@ -50,7 +50,7 @@ static bool copy_small(const char *from, const char *to, struct error *err)
 {
     AUTO_FREE char *text = NULL;
 
-    if (!file_read(from, 64 * PACKAGE_MAX, &text, err))
+    if (!file_read(from, (size_t)64 * PACKAGE_MAX, &text, err))
         return err->code == ERR_NOT_FOUND;
     return file_publish(to, str_of(text), 0644, err);
 }

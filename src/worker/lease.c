@@ -54,7 +54,7 @@ static void wake(struct lease *lease)
 /* Written and read again, into the lease's own memory: the one in hand dies with its answer. */
 static void keep_grant(struct lease *lease, const struct wire_grant *grant)
 {
-    AUTO(buf_finish) struct buf text = {.max = 2 * WIRE_JSON_MAX};
+    AUTO(buf_finish) struct buf text = {.max = (size_t)2 * WIRE_JSON_MAX};
     struct json_writer writer = json_begin(&text);
     struct error err;
 

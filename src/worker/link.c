@@ -187,7 +187,7 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, str
     AUTO(arena_finish) struct arena arena = {0};
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     struct download down = {.fd = fd, .size = size, .hash = hash, .err = err};
-    struct http_answer answer = {.body = {.max = 64 * 1024}};
+    struct http_answer answer = {.body = {.max = KIB(64)}};
 
     if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
         abort();
@@ -217,7 +217,7 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, str
 bool line_store(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct http_answer answer = {.body = {.max = 64 * 1024}};
+    struct http_answer answer = {.body = {.max = KIB(64)}};
 
     use_newest_bearer(line, false);
     const struct http_request request = {

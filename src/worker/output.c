@@ -194,7 +194,7 @@ static bool send_events(struct output *output, struct piece **pieces, size_t n, 
 
 static void drop_sent(struct output *output, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && output->first; i++) {
         struct piece *piece = output->first;
 
         output->first = piece->next;

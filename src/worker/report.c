@@ -14,7 +14,7 @@ enum { CALL_TIMEOUT_MS = 15 * 1000, EXIT_THROWN = 1, SIGNAL_BASE = 128, LAST_WOR
 
 void report_fingerprint(const struct json_field *fields, const void *message, char hex[65])
 {
-    AUTO(buf_finish) struct buf text = {.max = 2 * WIRE_JSON_MAX};
+    AUTO(buf_finish) struct buf text = {.max = (size_t)2 * WIRE_JSON_MAX};
     struct json_writer writer = json_begin(&text);
     uint8_t digest[BLAKE2B_LEN];
     struct blake2b hash;
@@ -31,7 +31,7 @@ void report_fingerprint(const struct json_field *fields, const void *message, ch
 
 static struct str details_of(const struct guest_result *result, struct arena *arena)
 {
-    struct buf text = {.max = 256 * 1024};
+    struct buf text = {.max = KIB(256)};
     struct json_writer writer = json_begin(&text);
     struct str stack = result->has_load_failure ? result->load_stack : result->error_stack;
     struct error err;

@@ -101,7 +101,7 @@ static bool take_output(void *arg, enum guest_stream stream, struct str bytes)
 static void take_log(void *arg, const struct message_log *log)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error"};
-    AUTO(buf_finish) struct buf text = {.max = 256 * 1024};
+    AUTO(buf_finish) struct buf text = {.max = KIB(256)};
     struct run *run = arg;
     struct json_writer writer = json_begin(&text);
     struct error err;
@@ -211,7 +211,7 @@ static bool start_guest(struct run *run, struct error *err)
 /* Where bare imports are looked for besides the workspace: the image's own directory. */
 static struct str run_options(struct run *run)
 {
-    struct buf text = {.max = 64 * 1024};
+    struct buf text = {.max = KIB(64)};
     struct json_writer writer = json_begin(&text);
     struct error err;
 
