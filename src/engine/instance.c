@@ -22,6 +22,8 @@ static bool instance_announce(struct instance *instance, const struct sandbox_sp
     return journal_intent(&record->journal, RESOURCE_SLOT, slot, err) &&
            journal_intent(&record->journal, RESOURCE_DIR, record->path, err) &&
            journal_intent(&record->journal, RESOURCE_CGROUP, id_short(spec->id), err) &&
+           (strcmp(instance->launch_group, id_short(spec->id)) == 0 ||
+            journal_intent(&record->journal, RESOURCE_CGROUP, instance->launch_group, err)) &&
            journal_intent(&record->journal, RESOURCE_PROCESS, instance->engine->name, err) &&
            record_sync(instance->host, record, err) &&
            journal_made(&record->journal, RESOURCE_SLOT, slot, slot, err);
@@ -38,7 +40,8 @@ static void instance_free(struct instance *instance)
 }
 
 bool instance_create(struct engine_host *host, const struct engine *engine,
-                     const struct sandbox_spec *spec, struct instance **instance, struct error *err)
+                     const struct sandbox_spec *spec, bool is_split, struct instance **instance,
+                     struct error *err)
 {
     struct instance *made = alloc(sizeof(*made));
 
@@ -50,6 +53,8 @@ bool instance_create(struct engine_host *host, const struct engine *engine,
         .process = {.pidfd = -1},
         .channel = -1
     };
+    snprintf(made->launch_group, sizeof(made->launch_group), "%s%s", id_short(spec->id),
+             is_split ? ".run" : "");
     if (!host_reserve(host, err)) {
         free(made);
         return false;
@@ -70,10 +75,9 @@ bool instance_create(struct engine_host *host, const struct engine *engine,
     return true;
 }
 
-bool instance_make_cgroup(struct instance *instance, const struct cgroup_limits *limits,
-                          struct error *err)
+static bool group_make(struct instance *instance, const char *name,
+                       const struct cgroup_limits *limits, struct error *err)
 {
-    const char *name = id_short(instance->record.id);
     char inode[32];
 
     if (!cgroup_make(&instance->host->cgroups, name, limits, err))
@@ -81,6 +85,16 @@ bool instance_make_cgroup(struct instance *instance, const struct cgroup_limits 
     snprintf(inode, sizeof(inode), "%llu",
              (unsigned long long)cgroup_inode(&instance->host->cgroups, name));
     return journal_made(&instance->record.journal, RESOURCE_CGROUP, name, inode, err);
+}
+
+bool instance_make_cgroups(struct instance *instance, const struct cgroup_limits *limits,
+                           struct error *err)
+{
+    const char *name = id_short(instance->record.id);
+
+    return group_make(instance, name, limits, err) &&
+           (strcmp(instance->launch_group, name) == 0 ||
+            group_make(instance, instance->launch_group, limits, err));
 }
 
 bool instance_make_folder(struct instance *instance, const char *name, struct error *err)

@@ -15,6 +15,7 @@ struct instance {
     const struct engine *engine;
     struct record record;
     struct slot slot;
+    char launch_group[32];   /* the cgroup that the runtime itself starts in */
     struct network *network; /* NULL: none */
     struct process process;
     struct ring *log;
@@ -22,14 +23,15 @@ struct instance {
 };
 
 /* Reserves capacity and a slot, writes the owner, announces every resource; after it the caller
- * makes them. On failure nothing is left. */
+ * makes them. On failure nothing is left. `is_split`: the runtime gets a cgroup beside the
+ * sandbox's, because it wants that one empty. */
 bool instance_create(struct engine_host *host, const struct engine *engine,
-                     const struct sandbox_spec *spec, struct instance **instance,
+                     const struct sandbox_spec *spec, bool is_split, struct instance **instance,
                      struct error *err) MUST_USE;
 
-/* The cgroup with its limits, and the directories of the bundle. */
-bool instance_make_cgroup(struct instance *instance, const struct cgroup_limits *limits,
-                          struct error *err) MUST_USE;
+/* The cgroups with their limits. */
+bool instance_make_cgroups(struct instance *instance, const struct cgroup_limits *limits,
+                           struct error *err) MUST_USE;
 bool instance_make_folder(struct instance *instance, const char *name, struct error *err) MUST_USE;
 
 /* Notes the engine's process once it runs. */

@@ -16,7 +16,15 @@
 #include "engine/net/dns.h"
 #include "engine/net/netns.h"
 
-enum { READY_MAX = 4, CHECK_MS = 10000, BACK_OFF_MS = 5000, ANSWER_MS = 2000, CHECKED_MAX = 256 };
+enum {
+    READY_MAX = 4,
+    CHECK_MS = 10000,
+    BACK_OFF_MS = 5000,
+    ANSWER_MS = 2000,
+    QUIET_MS = 300,
+    READY_MIN = 2,
+    CHECKED_MAX = 256
+};
 
 #define FORWARD_FILE "/run/helmr/ip_forward"
 
@@ -33,6 +41,7 @@ struct network_pool {
     struct network *ready, *used, *ended;
     size_t n_ready;
     int64_t failed_ms; /* boot time of the last failure to make one, or 0 */
+    int64_t taken_ms;  /* boot time of the last take */
     bool is_stopping;
 };
 
@@ -128,18 +137,34 @@ static void keeper_check(struct network_pool *pool)
     pthread_mutex_lock(&pool->mutex);
 }
 
-static void keeper_wait(struct network_pool *pool)
+static void keeper_wait(struct network_pool *pool, int64_t ms)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (pool->failed_ms ? BACK_OFF_MS : CHECK_MS) / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
 }
 
 static size_t ready_wanted(const struct network_pool *pool)
 {
     return pool->host->slots < READY_MAX ? (size_t)pool->host->slots : READY_MAX;
+}
+
+/* A sandbox that just got its network is booting now: unless the next one would have to wait, it
+ * has the processors to itself. */
+static bool is_quiet(const struct network_pool *pool)
+{
+    return pool->is_stopping || pool->n_ready < READY_MIN ||
+           time_boot_ms() - pool->taken_ms >= QUIET_MS;
+}
+
+static bool may_make(const struct network_pool *pool)
+{
+    return !pool->is_stopping && pool->n_ready < ready_wanted(pool) &&
+           (!pool->failed_ms || time_boot_ms() - pool->failed_ms >= BACK_OFF_MS);
 }
 
 static void *keeper_main(void *arg)
@@ -149,9 +174,10 @@ static void *keeper_main(void *arg)
 
     pthread_mutex_lock(&pool->mutex);
     while (!pool->is_stopping || pool->ended) {
-        bool may_make = !pool->is_stopping && pool->n_ready < ready_wanted(pool) &&
-                        (!pool->failed_ms || time_boot_ms() - pool->failed_ms >= BACK_OFF_MS);
-        if (may_make) {
+        bool has_work = may_make(pool) || pool->ended;
+        if (has_work && !is_quiet(pool)) {
+            keeper_wait(pool, QUIET_MS);
+        } else if (may_make(pool)) {
             keeper_make(pool);
         } else if (pool->ended) {
             keeper_bury(pool);
@@ -159,7 +185,7 @@ static void *keeper_main(void *arg)
             keeper_check(pool);
             checked_ms = time_boot_ms();
         } else {
-            keeper_wait(pool);
+            keeper_wait(pool, pool->failed_ms ? BACK_OFF_MS : CHECK_MS);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -239,6 +265,7 @@ static struct network *ready_pop(struct network_pool *pool)
     if (found) {
         pool->ready = found->next;
         pool->n_ready--;
+        pool->taken_ms = time_boot_ms();
         pthread_cond_signal(&pool->changed);
     }
     pthread_mutex_unlock(&pool->mutex);

@@ -36,7 +36,7 @@ static bool container_start(struct engine_host *host, const struct sandbox_spec 
     struct instance *made;
     struct error ignored;
 
-    if (!instance_create(host, &engine_container, spec, &made, err))
+    if (!instance_create(host, &engine_container, spec, true, &made, err))
         return false;
     if (!container_launch(made, spec, err)) {
         (void)!instance_destroy(made, &ignored);

@@ -64,7 +64,7 @@ static bool gvisor_start(struct engine_host *host, const struct sandbox_spec *sp
     struct instance *made;
     struct error ignored;
 
-    if (!instance_create(host, &engine_gvisor, spec, &made, err))
+    if (!instance_create(host, &engine_gvisor, spec, false, &made, err))
         return false;
     if (!gvisor_launch(made, spec, err)) {
         (void)!instance_destroy(made, &ignored);

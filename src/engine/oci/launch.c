@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "base/time.h"
 #include "engine/mount.h"
 #include "engine/net/network.h"
 #include "engine/oci/mapped.h"
@@ -138,7 +139,7 @@ static bool procs_open(struct launch *launch, struct child *child, struct error 
 {
     const struct cgroup_tree *tree = &launch->instance->host->cgroups;
 
-    if (!cgroup_open_procs(tree, id_short(launch->spec->id), child->procs, err))
+    if (!cgroup_open_procs(tree, launch->instance->launch_group, child->procs, err))
         return false;
     for (size_t i = 0; i < tree->n; i++) {
         if (!raise_fd(&child->procs[i], err))
@@ -207,12 +208,14 @@ bool launch_run(struct launch *launch, struct error *err)
                           .mapped = {.userns_fd = -1},
                           .worker = getpid()};
 
+    if (spec->deadline_ms && time_boot_ms() >= spec->deadline_ms)
+        return error_set(err, ERR_TIMEOUT, "the deadline passed before the start");
     for (size_t i = 0; i < CGROUP_HIERARCHIES_MAX; i++)
         child.procs[i] = -1;
     snprintf(child.image, sizeof(child.image), "%.*s/image", PATH_MAX - 16, instance->record.path);
     snprintf(child.work, sizeof(child.work), "%.*s/work", PATH_MAX - 16, instance->record.path);
     if (!bundle_prepare_platform(spec->platform, err) || !folders_make(launch, err) ||
-        !instance_make_cgroup(instance, &limits, err) || !procs_open(launch, &child, err))
+        !instance_make_cgroups(instance, &limits, err) || !procs_open(launch, &child, err))
         return false;
     if (launch->is_mapped &&
         (!mapped_open(&child.mapped, spec, instance->host->work_dir, child.work, err) ||
