@@ -44,7 +44,7 @@ struct result {
     struct call *call;
     struct server *server;
     struct tx *tx;
-    struct lease_row lease = {0};
+    struct lease_row lease;
     struct run_row run;
     struct wire_complete wanted;
     struct wakes wakes;
