@@ -30,12 +30,24 @@ void caller_label(const struct caller *caller, char label[64])
     snprintf(label, 64, "%s:%s", is_key ? "key" : "user", is_key ? caller->id : caller->user_id);
 }
 
+/* A proxy on this machine makes everyone look local. */
+static bool came_through_a_proxy(const struct call *call)
+{
+    static const char *const names[] = {"forwarded", "via", "x-forwarded-for", "x-real-ip"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (call_header(call, str_of(names[i])).ptr)
+            return true;
+    return false;
+}
+
 /* The host is checked too: a foreign name that resolves to loopback is another site's page. */
 bool caller_is_local(const struct call *call)
 {
     const struct server *server = server_of(call);
     const char *host = arena_text(call->arena, call_header(call, STR("host")));
     return server->config->dev_login && server->is_loopback_only && call->peer_is_local &&
+           !server->config->trusted_proxies && listen_url_is_loopback(server->public_url) &&
+           !came_through_a_proxy(call) &&
            (call->over_unix_socket || listen_address_is_loopback(host));
 }
 
