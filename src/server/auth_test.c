@@ -201,6 +201,8 @@ SERVICE_TEST(another_site_cannot_sign_the_owner_in)
     CHECK_STATUS(service, service_send(service, NULL, &request), 403);
     request.headers = rebound;
     CHECK_STATUS(service, service_send(service, NULL, &request), 404);
+    request.headers = proxied;
+    CHECK_STATUS(service, service_send(service, NULL, &request), 404);
     CHECK_STATUS(service, service_ask(service, NULL, "POST", "/dev/login", ""), 403);
 }
 
