@@ -63,7 +63,7 @@ static bool make_debian(const struct bootstrap *bootstrap, const char *reference
                         struct image_document *document, struct error *err)
 {
     struct str *env = arena_array(bootstrap->arena, 1, sizeof *env);
-    const char *folder;
+    const char *folder = NULL;
 
     env[0] = STR(SEARCH_PATH);
     *document = (struct image_document){
@@ -81,7 +81,8 @@ static bool add_node(const struct bootstrap *bootstrap, struct image_document *d
                      struct error *err)
 {
     struct str *env = arena_array(bootstrap->arena, 2, sizeof *env);
-    const char *const *below, *folder;
+    const char *const *below = NULL;
+    const char *folder = NULL;
     char version[32];
 
     if (!image_unpack(bootstrap->store, &document->image, bootstrap->arena, &below, err) ||
