@@ -192,9 +192,9 @@ SERVICE_TEST(a_cookie_changes_things_only_from_our_own_pages)
 
 SERVICE_TEST(another_site_cannot_sign_the_owner_in)
 {
-    const char *const evil[] = {"Origin: http://evil.example", NULL}, *const rebound[] = {
-                                                                          "Host: evil.example",
-                                                                          NULL};
+    const char *const evil[] = {"Origin: http://evil.example", NULL};
+    const char *const rebound[] = {"Host: evil.example", NULL};
+    const char *const proxied[] = {"X-Forwarded-For: 198.51.100.7", NULL};
     struct http_request request = {.method = "POST",
                                    .path = "/api/auth/dev/login",
                                    .headers = evil};
