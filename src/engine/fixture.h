@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -57,6 +58,23 @@ static inline void fixture_close(struct fixture *fixture)
         printf("# %s\n", err.text);
 }
 
+/* A program of a sandbox has no loader: one built with a sanitizer cannot run there. */
+static inline bool fixture_is_static(const char *path)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr part;
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || pread(fd, &head, sizeof(head), 0) != sizeof(head))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        off_t at = (off_t)head.e_phoff + i * (off_t)sizeof(part);
+        if (pread(fd, &part, sizeof(part), at) != sizeof(part) || part.p_type == PT_INTERP)
+            return false;
+    }
+    return true;
+}
+
 /* Why an engine cannot be started here, or NULL. */
 static inline const char *fixture_agent(struct fixture *fixture, const char *runtime)
 {
@@ -75,6 +93,8 @@ static inline const char *fixture_agent(struct fixture *fixture, const char *run
     snprintf(target, sizeof(target), "%s/helmr-guest", fixture->platform);
     if (access(source, X_OK) != 0)
         return "helmr-guest is not built";
+    if (!fixture_is_static(source))
+        return "helmr-guest is not static in this build";
     return fixture_run((const char *const[]){"cp", source, target, NULL})
                ? NULL
                : "helmr-guest cannot be copied";
