@@ -66,7 +66,7 @@ static void give_up(struct adapter *adapter, const struct error *err)
     refuse_payload(adapter);
     if (!program->has_answered) {
         program_failed(program, "hello", err->sys, "image_root_invalid", err->text);
-    } else if (adapter->state != ADAPTER_OVER && err->code != ERR_GONE) {
+    } else if (adapter->state != ADAPTER_OVER) {
         adapter->state = ADAPTER_OVER;
         agent_send(program->agent, MESSAGE_OUTCOME,
                    &(struct message_outcome){
@@ -245,14 +245,16 @@ static void link_ready(void *arg, unsigned events)
 
     if (!(events & (LOOP_READ | LOOP_CLOSED)))
         return;
-    if (!channel_read(&adapter->channel, take_message, take_data, adapter, &err)) {
-        if (err.code == ERR_GONE && adapter->program->has_answered)
-            stop_listening(adapter), end_output(adapter), refuse_payload(adapter);
-        else if (err.code == ERR_GONE)
-            stop_listening(adapter);
-        else
-            give_up(adapter, &err);
+    if (channel_read(&adapter->channel, take_message, take_data, adapter, &err))
+        return;
+    /* A link that just ends says nothing: the exit code of the process will. */
+    if (err.code != ERR_GONE) {
+        give_up(adapter, &err);
+        return;
     }
+    stop_listening(adapter);
+    end_output(adapter);
+    refuse_payload(adapter);
 }
 
 static void refuse(struct adapter *adapter, uint64_t id, const struct error *err)
@@ -274,8 +276,8 @@ static bool check_release(const struct adapter *adapter, const struct message_re
     return true;
 }
 
-static bool release(struct adapter *adapter, const struct message_release *release,
-                    struct error *err)
+static bool hand_over(struct adapter *adapter, const struct message_release *release,
+                      struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct message_a_start start;
@@ -296,12 +298,12 @@ static bool release(struct adapter *adapter, const struct message_release *relea
     return channel_send(&adapter->channel, MESSAGE_A_START, &start, err);
 }
 
-void adapter_release(struct adapter *adapter, const struct message_release *message)
+void adapter_release(struct adapter *adapter, const struct message_release *release)
 {
     struct error err = {0};
 
-    if (!release(adapter, message, &err))
-        refuse(adapter, message->id, &err);
+    if (!hand_over(adapter, release, &err))
+        refuse(adapter, release->id, &err);
 }
 
 /* To a link that has ended nothing can be said; the program is on its way out then. */

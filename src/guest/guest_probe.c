@@ -79,12 +79,13 @@ static int cat(const char *path)
 static int list(const char *path)
 {
     DIR *folder = opendir(path);
+    int fd = folder ? dirfd(folder) : -1;
 
-    if (!folder)
+    if (fd < 0)
         return 1;
     for (struct dirent *entry; (entry = readdir(folder));) {
         struct stat info;
-        if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
             printf("%s %o %d\n", entry->d_name, (unsigned)info.st_mode, (int)info.st_uid);
     }
     closedir(folder);
@@ -188,33 +189,24 @@ static int copy_input(void)
     return 0;
 }
 
-static void note_signal(int number)
-{
-    char text[] = "signal 00\n";
-
-    text[7] = (char)('0' + number / 10);
-    text[8] = (char)('0' + number % 10);
-    put(text, sizeof text - 1);
-    _exit(0);
-}
-
-/* For the main process beside another program: only it and its init are in its /proc. */
-static void note_processes(int number)
-{
-    char text[] = "left=0\n";
-
-    (void)number;
-    text[5] = (char)('0' + count_entries("/proc", true));
-    put(text, sizeof text - 1);
-    _exit(0);
-}
-
+/* USR1: says which; USR2: says how many processes this program sees. */
 static int wait_for_signal(void)
 {
-    signal(SIGUSR1, note_signal);
-    signal(SIGUSR2, note_processes);
+    sigset_t set;
+    int number;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     put("ready\n", 6);
-    return wait_for_ever();
+    if (sigwait(&set, &number) != 0)
+        return 1;
+    if (number == SIGUSR1)
+        printf("signal %d\n", number);
+    else
+        printf("left=%d\n", count_entries("/proc", true));
+    return 0;
 }
 
 struct adapter_play {
@@ -329,8 +321,9 @@ static int play_node(void)
     };
 
     channel_init(&play.channel, 3, 3, SIDE_ADAPTER);
-    if (getenv("PLAY_EXIT"))
-        return (int)strtol(getenv("PLAY_EXIT"), NULL, 10);
+    const char *code = getenv("PLAY_EXIT");
+    if (code)
+        return (int)strtol(code, NULL, 10);
     if (!say(&play, MESSAGE_A_HELLO, &hello) || !listen_until(&play, &play.is_started) ||
         !listen_until(&play, &play.has_payload))
         return 3;

@@ -85,9 +85,11 @@ static bool copy_libraries(struct harness *harness, struct error *err)
         "    mkdir -p \"$0/$root${lib%/*}\" && cp -L \"$lib\" \"$0/$root$lib\" || exit 1;"
         "  done;"
         "done";
-    const char *const argv[] = {"sh", "-c", script, harness->folder, NULL};
 
-    return GUEST_IS_STATIC || process_must(argv, (struct str){0}, 20000, NULL, err);
+    if (GUEST_IS_STATIC)
+        return true;
+    const char *const argv[] = {"sh", "-c", script, harness->folder, NULL};
+    return process_must(argv, (struct str){0}, 20000, NULL, err);
 }
 
 bool harness_prepare(struct harness *harness, enum harness_engine engine, enum setup_layout layout,

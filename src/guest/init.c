@@ -99,9 +99,9 @@ static bool place_fds(const struct init_spec *spec)
     int wanted[4] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd};
 
     for (int i = 0; i < 4; i++) {
-        if (wanted[i] < 0 && i < 3)
+        if (i < 3 && wanted[i] < 0)
             wanted[i] = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-        if (wanted[i] < 0 && i == 3)
+        if (i == 3 && wanted[i] < 0)
             continue;
         wanted[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 64);
         if (wanted[i] < 0)
@@ -168,13 +168,13 @@ static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
     int control = fcntl(spec->control_fd, F_DUPFD_CLOEXEC, 64);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++) {
-        if (dup2(null, i) < 0)
+        if (null < 0 || dup2(null, i) < 0)
             fail(spec, STAGE_FORK, "placing the init's descriptors");
     }
     /* Whatever fd 3 was, it is not needed here any more, unless it is the report. */
     struct init_spec moved = *spec;
     moved.report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 64);
-    if (dup2(control, 3) < 0)
+    if (control < 0 || dup2(control, 3) < 0)
         fail(&moved, STAGE_FORK, "placing the init's orders");
     syscall(SYS_execveat, self, "", argv, env, AT_EMPTY_PATH);
     fail(&moved, STAGE_FORK, "executing the init");

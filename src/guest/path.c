@@ -97,7 +97,7 @@ bool path_parent(const char *root, const char *path, bool makes, int *parent, co
 bool path_kind(const char *root, const char *path, enum path_kind *kind, struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
     struct stat info;
     struct error problem;
 
@@ -124,7 +124,7 @@ bool path_kind(const char *root, const char *path, enum path_kind *kind, struct 
 bool path_make(const char *root, const char *path, mode_t mode, bool *is_new, struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
 
     if (!path_parent(root, path, true, &parent, &name, err))
         return false;
@@ -144,9 +144,9 @@ bool path_make(const char *root, const char *path, mode_t mode, bool *is_new, st
 bool path_write(const char *root, const char *path, mode_t mode, struct str text, struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
 
-    if (!path_parent(root, path, true, &parent, &name, err))
+    if (!path_parent(root, path, true, &parent, &name, err) || parent < 0)
         return false;
     if (unlinkat(parent, name, 0) != 0 && errno != ENOENT)
         return error_errno(err, "removing %s", path);
@@ -169,10 +169,10 @@ bool path_write(const char *root, const char *path, mode_t mode, struct str text
 bool path_read(const char *root, const char *path, size_t limit, char **text, struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
     struct stat info;
 
-    if (!path_parent(root, path, false, &parent, &name, err))
+    if (!path_parent(root, path, false, &parent, &name, err) || parent < 0)
         return false;
     AUTO_FD int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))

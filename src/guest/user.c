@@ -115,7 +115,10 @@ bool user_find(struct str passwd, struct str group, struct str spec, struct user
     *user = (struct user){.uid = uid, .name = "user", .home = "/", .shell = "/bin/sh"};
     if (uid == 0 && is_number)
         snprintf(user->name, sizeof user->name, "root");
-    bool is_known = find_account(passwd, is_number ? (struct str){0} : name, uid, user);
+    struct str wanted = name;
+    if (is_number)
+        wanted = STR("");
+    bool is_known = find_account(passwd, wanted, uid, user);
     if (name.len == 0 || (!is_known && !is_number))
         return error_set(err, ERR_NOT_FOUND, "the image has no user \"%.*s\"", (int)name.len,
                          name.ptr);

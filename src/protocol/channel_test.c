@@ -162,7 +162,7 @@ TEST(without_credit_exactly_one_window_is_sent_and_control_still_passes)
 
     CHECK(channel_consumed(&host.channel, 3, CHANNEL_WINDOW, &host.err));
     CHECK(settle(&host, &guest));
-    CHECK(host.got.len == 2 * CHANNEL_WINDOW && is_pattern(buf_str(&host.got)));
+    CHECK(host.got.len == (size_t)2 * CHANNEL_WINDOW && is_pattern(buf_str(&host.got)));
 }
 
 TEST(control_overtakes_data_that_waits)

@@ -17,7 +17,7 @@ static bool digest(enum side sender, struct str input, size_t step, uint8_t out[
         size_t len = input.len - at < step ? input.len - at : step;
         struct str piece = {input.ptr + at, len};
         while (piece.len && is_fine) {
-            struct frame frame = {0};
+            struct frame frame = {.type = MESSAGE_DATA};
             struct error err;
             bool is_whole;
             is_fine = frame_decode(&decoder, &piece, &frame, &is_whole, &err);

@@ -238,8 +238,8 @@ static bool count_items(struct reader ahead, const struct message_field *field, 
     size_t n = 1;
 
     while (ahead.rest.len && (uint8_t)ahead.rest.ptr[0] == field->number) {
-        uint8_t number, kind;
-        struct str value;
+        uint8_t number = 0, kind = 0;
+        struct str value = {0};
         if (!read_item(&ahead, &number, &kind, &value, err))
             return false;
         n++;
@@ -285,8 +285,8 @@ static bool read_field(struct reader *reader, uint8_t *last, bool seen[256], voi
                        struct error *err)
 {
     const struct message_info *info = reader->info;
-    uint8_t number, kind;
-    struct str value;
+    uint8_t number = 0, kind = 0;
+    struct str value = {0};
 
     if (!read_item(reader, &number, &kind, &value, err))
         return false;

@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    AUTO(buf_finish) struct buf once = {.max = MESSAGE_BODY_MAX * 2};
-    AUTO(buf_finish) struct buf twice = {.max = MESSAGE_BODY_MAX * 2};
+    AUTO(buf_finish) struct buf once = {.max = (size_t)2 * MESSAGE_BODY_MAX};
+    AUTO(buf_finish) struct buf twice = {.max = (size_t)2 * MESSAGE_BODY_MAX};
     struct message message, again;
     struct error err;
 
