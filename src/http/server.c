@@ -66,6 +66,11 @@ int http_server_port(const struct http_server *server)
     return 0;
 }
 
+void http_server_wake_all(struct http_server *server)
+{
+    topics_wake_all(&server->topics);
+}
+
 void http_server_wake(struct http_server *server, const char *topic)
 {
     topics_wake(&server->topics, topic);

@@ -47,6 +47,9 @@ int http_server_port(const struct http_server *server); /* of the first TCP list
 /* Wakes every parked call and stream of the topic. Any thread. */
 void http_server_wake(struct http_server *server, const char *topic);
 
+/* On the loop: wakes everything that waits, after wake-ups may have been missed. */
+void http_server_wake_all(struct http_server *server);
+
 /* Stops accepting, lets answers finish for up to grace_ms (streams are ended at once), then calls
  * done on the loop. */
 void http_server_shutdown(struct http_server *server, int64_t grace_ms, loop_fire *done, void *arg);

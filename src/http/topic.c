@@ -132,3 +132,13 @@ void topics_wake(struct topics *topics, const char *name)
     if (must_post)
         loop_post(topics->loop, deliver, topics);
 }
+
+void topics_wake_all(struct topics *topics)
+{
+    struct str name;
+    void *topic;
+    size_t at = 0;
+
+    while (map_next(&topics->by_name, &at, &name, &topic))
+        topics_wake(topics, ((struct topic *)topic)->name);
+}

@@ -42,6 +42,9 @@ void topics_leave(struct topics *topics, struct waiter *waiter);
 /* Any thread. Wake-ups of one topic that the loop has not seen yet become one. */
 void topics_wake(struct topics *topics, const char *name);
 
+/* On the loop: every topic that has a waiter, for when it is not known what was missed. */
+void topics_wake_all(struct topics *topics);
+
 /* Taken before looking at the state a topic stands for. */
 uint64_t topics_now(struct topics *topics);
 

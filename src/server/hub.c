@@ -83,7 +83,9 @@ static void attach_on_loop(void *arg)
         log_error("notifications cannot be watched", LOG_ERR(&err));
     else
         log_info("notifications are back");
+    /* What was committed meanwhile was told to nobody here. */
     caller_cache_clear(&hub->server->callers);
+    http_server_wake_all(hub->server->http);
 }
 
 static void retry_on_loop(void *arg)

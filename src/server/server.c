@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -242,6 +243,18 @@ static void signalled(void *arg, int number UNUSED)
     shut_down(arg);
 }
 
+/* Every stream is a descriptor; what passes through this memory is never written to a core file. */
+static bool set_limits(struct error *err)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return error_errno(err, "getrlimit");
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0 || setrlimit(RLIMIT_CORE, &(struct rlimit){0}) != 0)
+        return error_errno(err, "setrlimit");
+    return true;
+}
+
 bool server_main(const struct server_config *config, struct error *err)
 {
     /* Before any thread exists, so that all of them inherit the mask. */
@@ -254,6 +267,8 @@ bool server_main(const struct server_config *config, struct error *err)
         return error_errno(err, "block signals");
     (void)signal(SIGPIPE, SIG_IGN);
     (void)umask(077);
+    if (!set_limits(err))
+        return false;
 
     struct server *server = NULL;
     if (!server_create(config, &server, err))

@@ -229,8 +229,9 @@ static void forget_old(struct server *server)
 
     if (!store_begin(server->store, &tx, &err) ||
         !STORE(tx, &idempotency_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
+        !STORE(tx, &user_sessions_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
         !store_commit(&tx, &err))
-        log_warn("old idempotency keys not removed", LOG_ERR(&err));
+        log_warn("old rows not removed", LOG_ERR(&err));
 }
 
 static void *sweeper_main(void *arg)

@@ -17,7 +17,6 @@
 #include "base/own.h"
 #include "base/table.h"
 #include "engine/kvm.h"
-#pragma weak kvm_probe
 #include "image/image.h"
 #include "worker/commands.h"
 #include "worker/worker.h"

@@ -238,6 +238,9 @@ WHERE r.not_before_ms > $2 AND r.not_before_ms <= $1;
 -- name: idempotency_forget (now)
 DELETE FROM idempotency WHERE expires_ms <= $1;
 
+-- name: user_sessions_forget (before)
+DELETE FROM user_sessions WHERE expires_ms <= $1 OR revoked_ms <= $1;
+
 -- name: run_set_isolation (id, engine, grade, accelerated, now)
 UPDATE runs SET engine = $2, grade = $3, accelerated = $4, started_ms = coalesce(started_ms, $5)
 WHERE id = $1;
