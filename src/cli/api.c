@@ -61,12 +61,28 @@ bool api_explain(const struct api *api, struct error *err)
                      api->url);
 }
 
-static const char *advice(const struct api *api, int status)
+/* The next step, where there is one that holds for everybody. */
+static const struct {
+    enum error_code code;
+    const char *step;
+} next_steps[] = {
+    {ERR_NO_CURRENT_DEPLOYMENT, "; deploy one first: helmr deploy PATH"                    },
+    {ERR_TASK_NOT_FOUND,        "; `helmr task list` shows those that are there"           },
+    {ERR_TASK_NOT_DEPLOYED,     "; `helmr task list` shows those that are there"           },
+    {ERR_PAYLOAD_NOT_ACCEPTED,  "; a task takes one with a schema, or as run(payload, ctx)"},
+    {ERR_API_VERSION,           "; use a helmr of the server's version"                    },
+};
+
+static const char *advice(const struct api *api, enum error_code code)
 {
-    if (status != 401)
-        return "";
-    return api->is_key ? "; check HELMR_API_KEY"
-                       : "; start `helmr up` again for a new login, or set HELMR_API_KEY";
+    if (code == ERR_UNAUTHENTICATED)
+        return api->is_key ? "; check HELMR_API_KEY"
+                           : "; start `helmr up` again for a new login, or set HELMR_API_KEY";
+    for (size_t i = 0; i < COUNT_OF(next_steps); i++) {
+        if (next_steps[i].code == code)
+            return next_steps[i].step;
+    }
+    return "";
 }
 
 bool api_refused(const struct api *api, int status, struct str body, struct error *err)
@@ -86,7 +102,7 @@ bool api_refused(const struct api *api, int status, struct str body, struct erro
             kind = c;
     }
     return error_set(err, kind, "%.*s (%.*s)%s", (int)text.len, text.ptr, (int)code.len, code.ptr,
-                     advice(api, status));
+                     advice(api, kind));
 }
 
 static void pause_ms(long ms)

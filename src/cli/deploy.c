@@ -61,9 +61,9 @@ static bool find_root(struct deploy *deploy, struct error *err)
     if (stat(package, &info) == 0 && S_ISREG(info.st_mode))
         return true;
     return error_set(err, ERR_NOT_FOUND,
-                     "there is no package.json beside %s in %s: `helmr init --dir %s` adds one, "
-                     "or write {\"type\": \"module\"} into it",
-                     file, deploy->root, deploy->root);
+                     "there is no package.json beside %s in %s: make one that holds at least "
+                     "{\"type\": \"module\"}",
+                     file, deploy->root);
 }
 
 /* Variables of this process win over those of the file. */
@@ -185,24 +185,31 @@ static enum follow_verdict on_event(void *arg, const struct sse_event *event,
     return deploy->failed || str_equal(kind, STR("deployment.deployed")) ? FOLLOW_END : FOLLOW_ON;
 }
 
+/* " (tasks/hello.ts:3)", unless the message says so itself. */
+static void print_place(struct str deployment, struct str message, struct arena *arena)
+{
+    struct str file = output_value(deployment, "error.details.file", arena);
+    struct str line = output_value(deployment, "error.details.line", arena);
+    bool has_line = line.len > 0 && !str_equal(line, STR("0"));
+
+    if (file.len == 0 || memmem(message.ptr, message.len, file.ptr, file.len))
+        return;
+    fputs(" (", stderr);
+    output_clean(stderr, file);
+    fprintf(stderr, "%s%.*s)", has_line ? ":" : "", has_line ? (int)line.len : 0, line.ptr);
+}
+
 /* "deployment build: the message (tasks/hello.ts:3)" */
 static bool explain_failure(struct deploy *deploy, struct str deployment, int *exit_code)
 {
     struct arena *arena = &deploy->arena;
     struct str layer = output_layer(output_value(deployment, "error.layer", arena), arena);
     struct str message = output_value(deployment, "error.message", arena);
-    struct str file = output_value(deployment, "error.details.file", arena);
-    struct str line = output_value(deployment, "error.details.line", arena);
 
     progress_tail(&deploy->progress);
-    progress_finish(&deploy->progress);
-    progress_init(&deploy->progress, deploy->progress.as_json);
     fprintf(stderr, "helmr: %.*s: ", (int)layer.len, layer.ptr);
     output_clean(stderr, message.len ? message : STR("the build failed"));
-    if (file.len > 0 && line.len > 0 && !str_equal(line, STR("0")))
-        fprintf(stderr, " (%.*s:%.*s)", (int)file.len, file.ptr, (int)line.len, line.ptr);
-    else if (file.len > 0)
-        fprintf(stderr, " (%.*s)", (int)file.len, file.ptr);
+    print_place(deployment, message, arena);
     putc('\n', stderr);
     *exit_code = 1;
     return true;

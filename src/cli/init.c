@@ -29,9 +29,9 @@ static const char task_text[] =
     "  id: \"hello\",\n"
     "  sandbox: sandbox(\"hello\").image(node).workspace(\"/app\"),\n"
     "  maxDuration: \"5m\",\n"
-    "  run: async (payload: { name?: string }) => {\n"
+    "  run: async (payload: { name?: string }, ctx) => {\n"
     "    const greeting = `Hello, ${payload.name ?? \"world\"}!`;\n"
-    "    console.log(greeting);\n"
+    "    console.log(`${greeting} I work in ${ctx.workspace.path}.`);\n"
     "    return { greeting };\n"
     "  },\n"
     "});\n";

@@ -192,11 +192,10 @@ void progress_event(struct progress *progress, struct str event)
         progress_note(progress, "The build starts again on another worker");
 }
 
-void progress_tail(const struct progress *progress)
+void progress_tail(struct progress *progress)
 {
-    if (!progress->as_json)
-        return;
-    for (size_t i = 0; i < PROGRESS_LINES; i++) {
+    fresh_line(progress);
+    for (size_t i = 0; progress->as_json && i < PROGRESS_LINES; i++) {
         const char *line = progress->lines[(progress->next + i) % PROGRESS_LINES];
 
         if (line) {

@@ -35,4 +35,4 @@ void progress_object(struct progress *progress, const char *type, const char *ph
 void progress_event(struct progress *progress, struct str event);
 
 /* The last lines of the step that ran last, unless they are on the screen already. */
-void progress_tail(const struct progress *progress);
+void progress_tail(struct progress *progress);

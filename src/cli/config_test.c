@@ -1,0 +1,119 @@
+#include "cli/config.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/test.h"
+#include "cli/testing.h"
+
+static struct error err;
+static struct arena arena;
+
+static const char *fresh_directory(void)
+{
+    static char root[TEMPORARY_TEXT];
+
+    unsetenv("HELMR_API_URL");
+    if (!temporary_make(root) || setenv("HELMR_CONFIG_DIR", root, 1) != 0)
+        return NULL;
+    return root;
+}
+
+TEST(the_directory_is_the_first_that_is_named)
+{
+    const char *path;
+
+    setenv("HOME", "/home/ada", 1);
+    unsetenv("HELMR_CONFIG_DIR");
+    unsetenv("XDG_CONFIG_HOME");
+    CHECK(config_directory(&arena, &path, &err));
+    CHECK_STR(path, "/home/ada/.config/helmr");
+    setenv("XDG_CONFIG_HOME", "/x", 1);
+    CHECK(config_directory(&arena, &path, &err));
+    CHECK_STR(path, "/x/helmr");
+    setenv("HELMR_CONFIG_DIR", "/own", 1);
+    CHECK(config_directory(&arena, &path, &err));
+    CHECK_STR(path, "/own");
+    setenv("HELMR_CONFIG_DIR", "", 1);
+    setenv("XDG_CONFIG_HOME", "", 1);
+    unsetenv("HOME");
+    CHECK(!config_directory(&arena, &path, &err));
+}
+
+TEST(a_login_is_saved_for_its_server_and_makes_it_the_default)
+{
+    const char *root = fresh_directory(), *url;
+    struct secret token = secret_create(STR("hlmr_us_a")), found;
+
+    CHECK(root && config_url(NULL, &arena, &url, &err));
+    CHECK_STR(url, CONFIG_DEFAULT_URL);
+    CHECK(config_login("http://127.0.0.1:1", &found, &err) && !secret_is_set(&found));
+    CHECK(config_save_login("http://127.0.0.1:1", &token, &err));
+    CHECK(config_save_login("http://127.0.0.1:2", &token, &err));
+    CHECK(config_url(NULL, &arena, &url, &err));
+    CHECK_STR(url, "http://127.0.0.1:2");
+    CHECK(config_login("http://127.0.0.1:1", &found, &err) &&
+          secret_equals(&found, STR("hlmr_us_a")));
+    secret_finish(&found);
+    secret_finish(&token);
+
+    struct stat info;
+
+    CHECK(stat(arena_printf(&arena, "%s/credentials.toml", root), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+    CHECK(temporary_remove(root));
+}
+
+TEST(a_flag_wins_over_the_variable_and_that_over_the_file)
+{
+    const char *root = fresh_directory(), *url;
+
+    CHECK(root && file_publish(arena_printf(&arena, "%s/config.toml", root),
+                               STR("default_host = \"https://file\"\n"), 0600, &err));
+    CHECK(config_url(NULL, &arena, &url, &err));
+    CHECK_STR(url, "https://file");
+    setenv("HELMR_API_URL", "https://VARIABLE.example/Base/", 1);
+    CHECK(config_url(NULL, &arena, &url, &err));
+    CHECK_STR(url, "https://variable.example/Base");
+    CHECK(config_url("http://127.0.0.1:9", &arena, &url, &err));
+    CHECK_STR(url, "http://127.0.0.1:9");
+    unsetenv("HELMR_API_URL");
+    CHECK(temporary_remove(root));
+}
+
+TEST(an_address_that_cannot_be_one_is_refused)
+{
+    static const char *const wrong[] = {"",         "localhost:3000", "ftp://x",    "http://",
+                                        "http:///", "http://x?y",     "http://x#y", "unix:/tmp/x"};
+    const char *url;
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        CHECK(!config_normalise_url(wrong[i], &arena, &url, &err));
+}
+
+TEST(credentials_that_others_may_read_are_refused)
+{
+    const char *root = fresh_directory(), *path;
+    struct secret found;
+
+    path = arena_printf(&arena, "%s/credentials.toml", root);
+    CHECK(file_publish(path, STR("\"http://a\" = \"b\"\n"), 0644, &err));
+    CHECK(!config_login("http://a", &found, &err));
+    CHECK(strstr(err.text, "chmod 600") != NULL);
+    CHECK(temporary_remove(root));
+}
+
+TEST(a_file_that_is_not_understood_is_named_and_kept)
+{
+    const char *root = fresh_directory(), *path, *url;
+    struct secret token = secret_create(STR("t"));
+
+    path = arena_printf(&arena, "%s/config.toml", root);
+    CHECK(file_publish(path, STR("[table]\n"), 0600, &err));
+    CHECK(!config_url(NULL, &arena, &url, &err) && strstr(err.text, path));
+    CHECK(!config_save_login("http://a", &token, &err));
+    secret_finish(&token);
+    CHECK(temporary_remove(root));
+}
+
+TEST_MAIN()
