@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/encode.h"
@@ -125,6 +126,17 @@ static bool try_engine(struct engine_host *host, const struct engine *engine, in
 {
     struct instance *instance;
     struct error after = {0};
+    char empty[PATH_MAX];
+    const char *const none[] = {empty};
+
+    /* Without an image the guest gets an empty one. */
+    if (n_layers == 0) {
+        snprintf(empty, sizeof(empty), "%.*s/tmp/empty", PATH_MAX - 16, host->work_dir);
+        if (!directory_make(empty, 0755, err))
+            return false;
+        layers = none;
+        n_layers = 1;
+    }
     struct sandbox_spec spec = {.kind = "probe",
                                 .layout = LAYOUT_AGENT,
                                 .platform = platform,
