@@ -474,19 +474,4 @@ TEST(a_layer_keeps_nothing_of_ours_on_gvisor)
     run_scenario(a_layer_keeps_nothing_of_ours, ON_GVISOR, SETUP_LAYOUT_DIRECT);
 }
 
-static void a_silent_host_stops_the_sandbox(struct harness *harness)
-{
-    CHECK(set_up(harness));
-    CHECK(harness_launch(harness, 1, PROGRAM_STEP, ARGV("probe", "orphans"), NULL, ""));
-    CHECK(harness_until_text(harness, "ready\n"));
-    CHECK(harness_send(harness, MESSAGE_PING, &(struct message_ping){1, 50}));
-    CHECK(harness_until(harness, &harness->is_closed));
-    CHECK(!harness->has_quiesced);
-}
-
-TEST(a_silent_host_stops_the_sandbox_on_linux)
-{
-    run_scenario(a_silent_host_stops_the_sandbox, ON_LINUX, SETUP_LAYOUT_DIRECT);
-}
-
 TEST_MAIN()

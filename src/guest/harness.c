@@ -229,6 +229,22 @@ static const char capabilities[] =
     "\"CAP_KILL\",\"CAP_MKNOD\",\"CAP_SETUID\",\"CAP_SETGID\",\"CAP_SETPCAP\",\"CAP_SETFCAP\","
     "\"CAP_SYS_CHROOT\",\"CAP_NET_BIND_SERVICE\",\"CAP_NET_RAW\",\"CAP_AUDIT_WRITE\"]";
 
+/* Containers get a user namespace; their image belongs to its root. */
+static const char id_maps[] =
+    ",\"uidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}],"
+    "\"gidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}]";
+
+static bool shift_image(struct harness *harness, struct error *err)
+{
+    char image[512];
+
+    if (harness->engine != ON_RUNC)
+        return true;
+    snprintf(image, sizeof image, "%s/image", harness->folder);
+    const char *const argv[] = {"chown", "-hR", "1000000:1000000", image, NULL};
+    return process_must(argv, (struct str){0}, 20000, NULL, err);
+}
+
 static bool write_bundle(struct harness *harness, struct error *err)
 {
     bool is_direct = harness->layout == SETUP_LAYOUT_DIRECT, is_runc = harness->engine == ON_RUNC;
@@ -253,10 +269,11 @@ static bool write_bundle(struct harness *harness, struct error *err)
         "{\"destination\":\"%s\",\"type\":\"bind\",\"source\":\"%s/image\",\"options\":"
         "[\"rbind\",\"%s\"]}],"
         "\"linux\":{\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},"
-        "{\"type\":\"mount\"},{\"type\":\"network\"}]}}",
+        "{\"type\":\"mount\"},{\"type\":\"network\"}%s]%s}}",
         is_runc ? "fd:3" : "stdio", is_runc ? ",\"--mask-proc\"" : "", capabilities, capabilities,
         capabilities, harness->folder, harness->folder, is_direct ? "/newroot" : "/image",
-        harness->folder, is_direct ? "rw" : "ro");
+        harness->folder, is_direct ? "rw" : "ro", is_runc ? ",{\"type\":\"user\"}" : "",
+        is_runc ? id_maps : "");
     return harness_write(harness, "oci/config.json", config, err);
 }
 
@@ -287,7 +304,8 @@ static bool start_oci(struct harness *harness, int fd, struct error *err)
         .fds = {{2, 2}, {fd, is_runc ? 3 : 0}, {fd, 1}},
         .n_fds = is_runc ? 2 : 3,
     };
-    return write_bundle(harness, err) && process_start(&spec, &harness->process, err);
+    return shift_image(harness, err) && write_bundle(harness, err) &&
+           process_start(&spec, &harness->process, err);
 }
 
 bool harness_start(struct harness *harness, struct error *err)
