@@ -1,0 +1,520 @@
+#!/usr/bin/env python3
+"""The command line as a process against a real server: cli_test.py HELMR [--update]
+
+TAP on stdout. No worker runs here, so nothing needs privileges. --update rewrites the golden
+text of every --help.
+"""
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+HELMR = os.path.abspath(sys.argv[1])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests/golden/help.txt"
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-cli-"))
+ID = "01981f4e-0000-7000-8000-000000000000"
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def environment(**more):
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("HELMR_")}
+    keep.update({"HELMR_CONFIG_DIR": str(WORK / "config"), **more})
+    return {name: value for name, value in keep.items() if value is not None}
+
+
+def helmr(*args, env=None, cwd=None, data=None):
+    return subprocess.run([HELMR, *args], env=env or environment(), cwd=cwd or WORK, input=data,
+                          stdin=None if data is not None else subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=60)
+
+
+def works(*args, **options):
+    done = helmr(*args, **options)
+    assert done.returncode == 0, f"{args}: exit {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def fails(*args, says, **options):
+    done = helmr(*args, **options)
+    assert done.returncode == 1, f"{args}: exit {done.returncode}, not 1: {done.stderr}"
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("helmr: "), last
+    assert says in last, f"{last!r} does not say {says!r}"
+    return done
+
+
+def on_terminal(*args, **more):
+    """What the command prints when all of its descriptors are a terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        os.execve(HELMR, [HELMR, *args], environment(**more))
+    text = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), text.decode().replace("\r\n", "\n")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Up:
+    """`helmr up --no-worker`, waited for by the lines it prints."""
+
+    def __init__(self):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.data = WORK / "data"
+        self.log = open(WORK / "up.log", "w")
+        self.process = subprocess.Popen(
+            [HELMR, "up", "--data-dir", self.data, "--addr", f"127.0.0.1:{self.port}",
+             "--no-worker"],
+            env=environment(), cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=self.log, text=True)
+        self.lines = [self.process.stdout.readline().strip() for _ in range(2)]
+
+    def children(self):
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        return [int(pid) for task in tasks.iterdir()
+                for pid in (task / "children").read_text().split()]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+up = None
+
+
+def project(name, **files):
+    folder = WORK / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path, text in files.items():
+        (folder / path.replace("__", ".")).write_text(text)
+    return folder
+
+
+def ready_project(name):
+    return project(name, helmr__config__ts='export default { project: "none", dirs: ["."] };',
+                   package__json="{}", task__ts=f"// {name}")
+
+
+def all_commands():
+    overview = works("--help")
+    listed = overview[overview.index("Commands:\n") + 10:].split("\n\n")[0]
+    names = []
+    for line in listed.splitlines():
+        words = line.strip().split("  ")[0].split()
+        names.append([word for word in words if re.fullmatch("[a-z]+", word)])
+    return names
+
+
+@test
+def every_help_is_the_one_that_was_agreed_on():
+    text = "$ helmr --help\n" + works("--help")
+    for name in all_commands():
+        text += f"\n$ helmr {' '.join(name)} --help\n" + works(*name, "--help")
+    if "--update" in sys.argv:
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text)
+    want = GOLDEN.read_text()
+    if text != want:
+        pairs = zip(text.splitlines() + [""], want.splitlines() + [""])
+        got_line, want_line = next((pair for pair in pairs if pair[0] != pair[1]), ("?", "?"))
+        raise AssertionError(f"got {got_line!r}, want {want_line!r}; if it is meant: "
+                             f"tests/process/cli_test.py HELMR --update")
+
+
+@test
+def every_command_has_an_example():
+    for name in all_commands():
+        assert f"  helmr {name[0]}" in works(*name, "--help") or \
+            f"helmr {' '.join(name)}" in works(*name, "--help").split("Options:")[0][20:], name
+
+
+@test
+def the_version_is_bare():
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", works("--version"))
+
+
+@test
+def a_group_alone_lists_what_is_in_it():
+    text = works("key", "--help")
+    assert "key create NAME" in text and "deploy" not in text
+    fails("key", says="a sub-command is missing after key")
+
+
+@test
+def a_wrong_word_is_answered_by_the_nearest_right_one():
+    fails("depoly", says="no such command: depoly; did you mean `helmr deploy`?")
+    fails("xyzzy", says="no such command: xyzzy")
+    fails("ps", "--jsno", says="no such option: --jsno; see helmr ps --help")
+    fails("show", says="missing argument: RUN")
+    fails(says="no command given")
+
+
+@test
+def completion_scripts_are_valid():
+    for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]),
+                         ("fish", ["fish", "--no-execute"])):
+        script = WORK / f"completion.{shell}"
+        script.write_text(works("completion", shell))
+        assert "deploy" in script.read_text()
+        if shutil.which(check[0]):
+            subprocess.run([*check, script], check=True)
+    fails("completion", "csh", says="no completion for csh: bash, zsh or fish")
+
+
+@test
+def bash_completes_commands_and_options():
+    script = works("completion", "bash")
+    asks = 'COMP_WORDS=(helmr deployment pro) COMP_CWORD=2; _helmr; echo "${COMPREPLY[@]}"; ' \
+           'COMP_WORDS=(helmr run x --fol) COMP_CWORD=3; _helmr; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", script + asks], capture_output=True, text=True)
+    assert done.stdout == "promote\n--follow\n", done
+
+
+@test
+def without_a_server_the_next_step_is_named():
+    url = f"http://127.0.0.1:{free_port()}"
+    fails("ps", "-a", url, says=f"no login for {url}: start `helmr up`")
+    fails("ps", env=environment(HELMR_API_KEY="hlmr_sk_x", HELMR_API_URL=url),
+          says=f"cannot reach {url}: is `helmr up` running?")
+    fails("key", "list", env=environment(HELMR_API_KEY="hlmr_sk_x", HELMR_API_URL=url),
+          says="this needs a login")
+
+
+@test
+def a_key_never_travels_in_clear_text():
+    fails("ps", env=environment(HELMR_API_KEY="hlmr_sk_x", HELMR_API_URL="http://192.0.2.1:1"),
+          says="refusing to send a key in clear text")
+    fails("ps", "-a", "localhost:3000", says="it starts with http:// or https://")
+
+
+@test
+def up_says_where_it_is_and_saves_a_login():
+    global up
+    up = Up()
+    assert up.lines == [f"console: {up.url}/dev/login", "engine: none (no worker was asked for)"]
+    for name, mode in (("", 0o700), ("config.toml", 0o600), ("credentials.toml", 0o600)):
+        assert stat.S_IMODE((WORK / "config" / name).stat().st_mode) == mode, name
+    assert (WORK / "config/config.toml").read_text() == f'default_host = "{up.url}"\n'
+    assert works("ps") == ""
+
+
+@test
+def a_second_up_on_the_directory_is_refused():
+    fails("up", "--data-dir", str(up.data), "--addr", f"127.0.0.1:{free_port()}",
+          says="another `helmr up` runs on")
+
+
+@test
+def lists_have_a_header_on_a_terminal_and_tabs_in_a_pipe():
+    code, text = on_terminal("ps")
+    assert code == 0 and text.split() == ["RUN", "ID", "TASK", "STATUS", "WAIT", "CREATED"], text
+    works("key", "create", "shown", "--permission", "runs:read", "--expires-in-days", "30")
+    line = works("key", "list").splitlines()[0].split("\t")
+    assert len(line) == 6 and line[1] == "shown" and line[3] == "active", line
+    code, text = on_terminal("key", "list")
+    assert text.splitlines()[0].startswith("ID ") and "\t" not in text, text
+
+
+@test
+def a_key_works_until_it_is_revoked():
+    raw = works("key", "create", "ci", "--permission", "runs:read", "--permission",
+                "tasks:deploy").strip()
+    assert re.fullmatch(r"hlmr_sk_[A-Za-z0-9_-]{43}", raw), raw
+    keyed = environment(HELMR_API_KEY=raw)
+    assert works("ps", env=keyed) == ""
+    assert works("ps", "-p", "main", "-e", "production", env=keyed) == ""
+    fails("ps", "-e", "staging", env=keyed, says="the API key does not belong to environment")
+    fails("ps", "-p", "other", env=keyed, says="the API key does not belong to project other")
+    fails("run", "x", env=keyed, says="runs:create is required (permission_required)")
+    keys = json.loads(works("key", "list", "--json"))["api_keys"]
+    ours = next(key for key in keys if key["name"] == "ci")
+    assert ours["permissions"] == [{"scopes": ["runs:read", "tasks:deploy"]}], ours
+    fails("key", "revoke", ours["id"], says="Say so with --yes")
+    assert works("key", "revoke", ours["id"], "--yes") == f"{ours['id']} revoked\n"
+    fails("ps", env=keyed, says="(authentication_required); check HELMR_API_KEY")
+    assert ours["id"] not in works("key", "list")
+    assert ours["id"] in works("key", "list", "--filter", "revoked")
+
+
+@test
+def a_key_may_not_make_keys_but_its_owner_may():
+    raw = works("key", "create", "all", "--permission", "all", "--expires-in-days", "never").strip()
+    # The saved login is used, whatever the variable says.
+    works("key", "create", "more", "--permission", "runs:read",
+          env=environment(HELMR_API_KEY=raw))
+    fails("key", "create", "x", says="say what the key may do")
+    fails("key", "create", "x", "--permission", "root", says="root is not a permission of keys")
+    fails("key", "create", "x", "--permission", "all", "--expires-in-days", "7",
+          says="must be 30, 90, 365 or never")
+
+
+@test
+def json_is_one_document_and_jsonl_one_object_a_line():
+    for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
+                 ["task", "list"]):
+        document = json.loads(works(*args, "--json"))
+        assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
+        for line in works(*args, "--jsonl").splitlines():
+            assert isinstance(json.loads(line), dict)
+    fails("ps", "--json", "--jsonl", says="exclude each other")
+    assert json.loads(works("key", "create", "j", "--permission", "all", "--json"))["raw_key"]
+
+
+@test
+def what_is_not_there_is_an_error_with_its_code():
+    fails("show", ID, says=f"there is no run {ID} (not_found)")
+    fails("logs", ID, says="(not_found)")
+    fails("logs", "--follow", ID, says="(not_found)")
+    fails("events", "--follow", ID, says="(not_found)")
+    fails("run", "wait", ID, says="(not_found)")
+    fails("run", "cancel", "../../x", says="(not_found)")
+    fails("task", "get", "hello", says="(task_not_found)")
+    fails("deployment", "get", "20200101.1", says="(not_found)")
+    fails("ps", "-p", "nowhere", says="there is no such project (not_found)")
+    fails("ps", "-e", "nowhere", says="(not_found)")
+    fails("ps", "--cursor", "x", says="(invalid_cursor)")
+    fails("run", "hello", says="(no_current_deployment); deploy one first: helmr deploy PATH")
+
+
+@test
+def a_payload_is_checked_before_anything_is_sent():
+    fails("run", "t", "--payload-json", "{", says="--payload is not valid JSON")
+    fails("run", "t", "-p", "a=b", "--payload-json", "{}", says="--payload excludes")
+    fails("run", "t", "--secret", "K=env:HOME", says="the only source is vault")
+    fails("run", "t", "--timeout", "5m", says="--timeout needs --wait or --follow")
+    fails("run", "t", "--json", "--follow", says="exclude each other")
+    fails("run", "t", "--payload-file", "-", data='{"a":}', says="--payload is not valid JSON")
+    # A good one reaches the server, which has no deployment.
+    fails("run", "t", "--payload-file", "-", data='{"a":1}', says="no_current_deployment")
+    fails("run", "--", "list", says="no_current_deployment")
+
+
+@test
+def deploy_names_the_file_that_is_missing_and_the_cure():
+    fails("deploy", str(project("bare")), says="there is no helmr.config.ts in")
+    half = project("half", helmr__config__mjs="export default {};")
+    fails("deploy", str(half), says="there is no package.json beside helmr.config.mjs")
+    fails("deploy", "/nonexistent", says="/nonexistent: No such file")
+    whole = ready_project("whole")
+    (whole / "build.env").write_text("HELMR_X=1\n")
+    fails("deploy", str(whole), "--env-file", str(whole / "build.env"),
+          says="HELMR_X: names that start with HELMR_ are taken")
+    (whole / "build.env").write_text("A\n")
+    fails("deploy", str(whole), "--env-file", str(whole / "build.env"), says="line 1")
+
+
+@test
+def a_detached_deploy_prints_its_version():
+    folder = ready_project("detached")
+    done = helmr("deploy", "--detach", cwd=folder)
+    version = done.stdout.strip()
+    assert done.returncode == 0 and re.fullmatch(r"\d{8}\.\d+", version), done
+    says = done.stderr.splitlines()
+    assert says[0] == "Preparing project"
+    assert says[1] == "note: the server has no project none; using its default project"
+    assert says[2:4] == ["Creating archive", "Uploading deployment"]
+    assert re.fullmatch(r"Deployment [0-9a-f-]{36} queued", says[4]), says
+    shown = works("deployment", "get", version)
+    assert f"Version: {version}\nStatus: queued\n" in shown, shown
+
+    lines = [json.loads(line) for line in
+             works("deploy", str(folder), "--detach", "--json").splitlines()]
+    assert [line["type"] for line in lines] == ["step"] * 3 + ["deployment_created",
+                                                               "deployment_result"]
+    # The same source is not built twice at once.
+    assert lines[-1]["phase"] == "queued" and lines[-1]["deployment"]["version"] == version
+
+    fails("deployment", "promote", version, says="(deployment_not_deployed)")
+    assert "Status: failed" in works("deployment", "cancel", version, "--reason", "enough")
+    fails("deployment", "cancel", version, says="(deployment_terminal)")
+    assert version not in works("deployment", "list", "-e", "staging")
+
+
+@test
+def a_build_that_fails_is_explained():
+    folder = ready_project("cancelled")
+    process = subprocess.Popen([HELMR, "deploy", folder], env=environment(), cwd=WORK, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    said = ""
+    while "queued" not in said:
+        said += process.stderr.readline()
+    identity = said.split("Deployment ")[1].split()[0]
+    works("deployment", "cancel", identity, "--reason", "not today")
+    out, errors = process.communicate(timeout=30)
+    assert process.returncode == 1 and out == "", (process.returncode, out)
+    assert errors.splitlines()[-1] == "helmr: deployment build: not today", errors
+
+
+@test
+def a_build_that_takes_too_long_goes_on():
+    folder = ready_project("slow")
+    done = fails("deploy", str(folder), "--timeout", "500ms", says="has not ended in time")
+    version = done.stderr.rsplit(" ", 1)[1].strip()
+    assert "Status: queued" in works("deployment", "get", version)
+
+
+@test
+def an_interrupt_is_exit_code_130():
+    folder = ready_project("interrupted")
+    process = subprocess.Popen([HELMR, "deploy", folder], env=environment(), cwd=WORK, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
+    while "queued" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    process.stderr.close()
+
+
+@test
+def progress_and_links_are_for_terminals():
+    folder = ready_project("terminal")
+    (folder / "data.bin").write_bytes(os.urandom(3 << 20))
+    code, text = on_terminal("deploy", str(folder), "--detach")
+    assert code == 0 and "100% of 3.0 MiB" in text, text
+    code, text = on_terminal("deploy", str(folder), "--timeout", "300ms", NO_COLOR="1")
+    assert code == 1 and "\x1b" not in text, text
+
+
+@test
+def a_reader_that_goes_away_is_no_error():
+    process = subprocess.Popen([HELMR, "completion", "bash"], env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() in (0, 1)
+    process.stderr.close()
+
+
+@test
+def an_output_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([HELMR, "--help"], env=environment(), stdout=full,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and done.stderr == "helmr: writing the output failed\n", done
+
+
+@test
+def init_makes_a_project_and_overwrites_nothing():
+    folder = WORK / "fresh"
+    assert works("init", "--dir", str(folder)) == \
+        "created helmr.config.ts\ncreated tasks/hello.ts\ncreated package.json\n"
+    package = json.loads((folder / "package.json").read_text())
+    assert package == {"private": True, "type": "module", "packageManager": "bun@1.3.10",
+                       "peerDependencies": {"@helmr/sdk": "*"},
+                       "peerDependenciesMeta": {"@helmr/sdk": {"optional": True}}}
+    fails("init", "--dir", str(folder), says="helmr.config.ts is there already: --force")
+    (folder / "tasks/hello.ts").write_text("mine")
+    assert "created tasks/hello.ts\n" in works("init", "--dir", str(folder), "--force")
+    assert "hello" in (folder / "tasks/hello.ts").read_text()
+    works("deploy", str(folder), "--detach")
+    old = project("old", package__json='{\n\t"name": "old",\n\t"type": "commonjs"\n}\n')
+    assert works("init", cwd=old).endswith("updated package.json\n")
+    package = json.loads((old / "package.json").read_text())
+    assert package["name"] == "old" and package["type"] == "commonjs" and package["private"]
+
+
+@test
+def a_damaged_configuration_is_named():
+    broken = WORK / "broken"
+    broken.mkdir()
+    (broken / "config.toml").write_text("[x]\n")
+    fails("ps", env=environment(HELMR_CONFIG_DIR=str(broken)), says="config.toml: line 1")
+
+
+@test
+def a_server_that_dies_is_started_again():
+    before = up.children()
+    assert len(before) == 1, before
+    waiting = subprocess.Popen([HELMR, "deploy", ready_project("survivor")], env=environment(),
+                               cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    said = ""
+    while "queued" not in said:
+        said += waiting.stderr.readline()
+    os.kill(before[0], signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while helmr("ps").returncode != 0:
+        assert time.monotonic() < deadline, "the server did not come back"
+    assert up.children() != before
+    # The follower has found its way back too.
+    works("deployment", "cancel", said.split("Deployment ")[1].split()[0], "--reason", "seen")
+    _, errors = waiting.communicate(timeout=60)
+    assert errors.endswith("helmr: deployment build: seen\n"), errors
+
+
+@test
+def up_ends_in_order_and_leaves_nothing():
+    children = up.children()
+    assert up.stop() == 0
+    for pid in children:
+        assert not os.path.exists(f"/proc/{pid}"), f"process {pid} is left"
+    fails("ps", says=f"cannot reach {up.url}: is `helmr up` running?")
+    # The directory is free again.
+    again = Up()
+    assert again.lines[0].startswith("console: ")
+    assert again.stop() == 0
+
+
+def main():
+    failed = 0
+    try:
+        for number, function in enumerate(TESTS, 1):
+            name = function.__name__.replace("_", " ")
+            try:
+                function()
+                print(f"ok {number} - {name}")
+            except Skip as why:
+                print(f"ok {number} - {name} # SKIP {why}")
+            except Exception as why:
+                failed += 1
+                print("# " + f"{type(why).__name__}: {why}".replace("\n", "\n# "))
+                print(f"not ok {number} - {name}")
+            sys.stdout.flush()
+        print(f"1..{len(TESTS)}")
+    finally:
+        if up:
+            up.stop()
+        shutil.rmtree(WORK, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
