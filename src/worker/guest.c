@@ -332,6 +332,8 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
     guest->ending = ENDING_NONE;
     guest->limit_ms = 0;
     guest->result = (struct guest_result){0};
+    guest->outcome_len = 0;
+    guest->outcome_bytes.len = 0;
     for (unsigned which = 0; which < GUEST_STREAMS; which++) {
         guest->owed[which] = 0;
         if (!channel_open_stream(&guest->channel, guest_stream_number(number, which),
@@ -420,11 +422,29 @@ static bool died_of_memory(struct guest *guest, const struct error *err)
     return true;
 }
 
+/* The output is what the program said it would be, or the sandbox cannot be believed. */
+static bool output_is_whole(const struct guest *guest, struct error *err)
+{
+    struct str bytes = buf_str(&guest->outcome_bytes);
+    uint8_t digest[BLAKE2B_LEN];
+    struct blake2b hash;
+
+    blake2b_init(&hash, (struct str){0});
+    blake2b_update(&hash, bytes);
+    blake2b_final(&hash, digest);
+    if (guest->outcome_len == 0 || (bytes.len == guest->outcome_len &&
+                                    memcmp(digest, guest->outcome_digest, sizeof digest) == 0))
+        return true;
+    return error_set(err, ERR_GONE, "the output came damaged");
+}
+
 bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *result,
                   struct error *err)
 {
     guest->limit_ms = limit_ms;
     if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err))
+        return fail(guest, "run", "agent_unhealthy", err);
+    if (!output_is_whole(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);
     guest->result.output = guest_keep(guest, buf_str(&guest->outcome_bytes));
     *result = guest->result;

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "base/hash.h"
 #include "worker/guest.h"
 
 enum { GUEST_OUTPUT_MAX = 16 * 1024 * 1024 };
@@ -31,6 +32,8 @@ struct guest {
     size_t owed[GUEST_STREAMS]; /* credit withheld */
     struct str payload;
     uint16_t payload_stream, outcome_stream;
+    uint64_t outcome_len;
+    uint8_t outcome_digest[BLAKE2B_LEN];
     struct buf outcome_bytes;
     struct guest_result result;
 
