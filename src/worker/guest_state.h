@@ -33,6 +33,7 @@ struct guest {
     struct str payload;
     uint16_t payload_stream, outcome_stream;
     uint64_t outcome_len;
+    bool has_digest;
     uint8_t outcome_digest[BLAKE2B_LEN];
     struct buf outcome_bytes;
     struct guest_result result;
