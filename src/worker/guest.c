@@ -388,6 +388,55 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
     blake2b_init(&hash, (struct str){0});
     blake2b_update(&hash, payload);
     blake2b_final(&hash, digest);
+    start->payload_len = payload.len;
+    start->payload_digest = (struct str){(const char *)digest, sizeof digest};
+    if (!message_encode(MESSAGE_A_START, start, &head, err))
+        return fail(guest, "release", "agent_unhealthy", err);
+
+    struct message_release message = {
+        .id = ++guest->number,
+        .program = guest->program,
+        .start = buf_str(&head),
+        .payload_stream = payload.len ? guest_payload_number(guest->program) : 0,
+        .payload_len = payload.len,
+        .payload_digest = {(const char *)digest, sizeof digest},
+    };
+    guest->payload = payload;
+    guest->payload_stream = guest_payload_number(guest->program);
+    if ((payload.len > 0 &&
+         !channel_open_stream(&guest->channel, guest->payload_stream, CHANNEL_SENDS, err)) ||
+        !send(guest, MESSAGE_RELEASE, &message, err))
+        return fail(guest, "release", "agent_unhealthy", err);
+    return true;
+}
+
+/* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
+static bool died_of_memory(struct guest *guest, const struct error *err)
+{
+    struct instance_usage usage;
+    struct error ignored;
+
+    if (err->code != ERR_GONE || !instance_usage(guest->instance, &usage, &ignored) ||
+        !usage.oom_killed)
+        return false;
+    guest->result = (struct guest_result){.oom = true, .signal = SIGKILL};
+    return true;
+}
+
+/* The output is what the program said it would be, or the sandbox cannot be believed. */
+static bool output_is_whole(const struct guest *guest, struct error *err)
+{
+    struct str bytes = buf_str(&guest->outcome_bytes);
+    uint8_t digest[BLAKE2B_LEN];
+    struct blake2b hash;
+
+    if (guest->outcome_len != bytes.len)
+        return error_set(err, ERR_GONE, "the output came cut off");
+    if (!guest->has_digest)
+        return true;
+    blake2b_init(&hash, (struct str){0});
+    blake2b_update(&hash, bytes);
+    blake2b_final(&hash, digest);
     return memcmp(digest, guest->outcome_digest, sizeof digest) == 0 ||
            error_set(err, ERR_GONE, "the output came damaged");
 }
@@ -398,7 +447,8 @@ bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *re
     guest->limit_ms = limit_ms;
     if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);
-    if (!output_is_whole(guest, err))
+    /* One that was told to end may have been cut off in the middle of it. */
+    if (guest->ending == ENDING_NONE && !output_is_whole(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);
     guest->result.output = guest_keep(guest, buf_str(&guest->outcome_bytes));
     *result = guest->result;
