@@ -85,7 +85,8 @@ bool output_add(struct output *output, enum output_stream stream, struct str byt
     pthread_mutex_lock(&output->lock);
     append_bytes(output, stream, bytes);
     output->waiting += bytes.len;
-    output->held_back = output->waiting > SPOOL_MAX;
+    /* Only the shipper lets go: it is the one that tells the guest of the room. */
+    output->held_back |= output->waiting > SPOOL_MAX;
     bool has_room = !output->held_back;
     pthread_cond_signal(&output->changed);
     pthread_mutex_unlock(&output->lock);
