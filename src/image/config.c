@@ -149,13 +149,16 @@ static bool load_layers(const struct manifest *manifest, const struct config *co
 
 static struct str without_brackets(struct str list)
 {
-    return list.len > 2 && list.ptr[0] == '[' ? (struct str){list.ptr + 1, list.len - 2}
-                                              : (struct str){0};
+    if (list.len <= 2 || list.ptr[0] != '[')
+        return (struct str){0};
+    return (struct str){list.ptr + 1, list.len - 2};
 }
 
 static struct str unless_null(struct str raw)
 {
-    return str_equal(raw, STR("null")) ? (struct str){0} : raw;
+    if (str_equal(raw, STR("null")))
+        return (struct str){0};
+    return raw;
 }
 
 static bool load_config(struct image_store *store, const struct manifest *manifest,

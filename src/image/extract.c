@@ -248,10 +248,11 @@ static void remember_folder(struct extract *extract, const char *path, struct ti
             abort();
         extract->folders = grown;
     }
-    char *copy = strdup(path);
-    if (!copy)
+    struct late_folder *late = &extract->folders[extract->n_folders++];
+
+    *late = (struct late_folder){strdup(path), modified};
+    if (!late->path)
         abort();
-    extract->folders[extract->n_folders++] = (struct late_folder){copy, modified};
 }
 
 /* Makes room for a new entry: only our own whiteout may be there. */

@@ -211,7 +211,10 @@ bool tar_reader_data(struct tar_reader *reader, struct str *bytes, int64_t *offs
     while (result == ARCHIVE_OK && len == 0);
     if (result != ARCHIVE_OK && result != ARCHIVE_EOF)
         return fail(reader, reader->tar, err);
-    *bytes = result == ARCHIVE_EOF ? (struct str){0} : (struct str){block, len};
+    if (result == ARCHIVE_EOF)
+        *bytes = (struct str){0};
+    else
+        *bytes = (struct str){block, len};
     *offset = at;
     return true;
 }

@@ -114,7 +114,7 @@ static bool start(struct build *build, struct error *err)
         .grade = str_of(engine_grade_name(build->worker->engine->grade)),
         .start = STR("boot"),
     };
-    struct wire_lease_times times;
+    struct wire_lease_times times = {0};
     const struct exchange exchange = {
         .route = arena_printf(&build->arena, "leases/%s/start", lease->id),
         .request_fields = wire_start_fields,

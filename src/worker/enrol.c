@@ -97,7 +97,7 @@ static bool enlist(struct worker *worker, struct line *line, struct error *err)
     AUTO(arena_finish) struct arena arena = {0};
     const struct worker_settings *settings = worker->settings;
     char machine[65];
-    struct wire_registered given;
+    struct wire_registered given = {0};
 
     if (!secret_is_set(&settings->bootstrap_token))
         return error_set(err, ERR_INVALID,
@@ -145,7 +145,7 @@ static bool open_session(struct worker *worker, struct line *line, struct error 
 {
     AUTO(arena_finish) struct arena arena = {0};
     char machine[65], boot_id[ID_TEXT];
-    struct wire_session_open opened;
+    struct wire_session_open opened = {0};
 
     machine_id(worker, machine);
     id_make(boot_id);

@@ -80,7 +80,7 @@ static void heartbeat(struct keeper *keeper)
         .quarantined = quarantined_ids(worker, &arena),
         .instances = lease_instances(&worker->leases, &arena),
     };
-    struct wire_heartbeat_answer answer;
+    struct wire_heartbeat_answer answer = {0};
     struct error err;
     const struct exchange exchange = {
         .route = "heartbeat",
@@ -101,7 +101,7 @@ static void renew_bearer(struct keeper *keeper)
     AUTO(arena_finish) struct arena arena = {0};
     struct link *link = &keeper->worker->link;
     struct wire_bearer wanted = {.worker_id = str_of(link->worker_id), .epoch = link->epoch};
-    struct wire_bearer_given given;
+    struct wire_bearer_given given = {0};
     struct error err;
 
     pthread_mutex_lock(&link->lock);

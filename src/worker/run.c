@@ -140,7 +140,7 @@ static bool pass_gate(struct run *run, struct error *err)
         .start_ms = time_boot_ms() - run->begun_ms,
         .phases = {run->phases, run->n_phases},
     };
-    struct wire_lease_times times;
+    struct wire_lease_times times = {0};
     const struct exchange exchange = {
         .route = arena_printf(&run->arena, "leases/%s/start", run->lease->id),
         .request_fields = wire_start_fields,
