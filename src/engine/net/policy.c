@@ -171,6 +171,7 @@ bool policy_digest(int edge_fd, uint8_t digest[BLAKE2B_LEN], struct error *err)
     return true;
 }
 
+/* Guests believe in 1500 bytes wherever they are; segments are kept to what the uplink carries. */
 bool policy_load_root(const char *tag, struct error *err)
 {
     char script[1024];
@@ -181,7 +182,9 @@ bool policy_load_root(const char *tag, struct error *err)
              "chain input { type filter hook input priority 0; policy accept;\n"
              " iifname \"hx*\" drop\n}\n"
              "chain forward { type filter hook forward priority 0; policy accept;\n"
-             " iifname \"hx*\" oifname \"hx*\" drop\n}\n"
+             " iifname \"hx*\" oifname \"hx*\" drop\n"
+             " iifname \"hx*\" tcp flags syn tcp option maxseg size set rt mtu\n"
+             " oifname \"hx*\" tcp flags syn tcp option maxseg size set rt mtu\n}\n"
              "chain nat { type nat hook postrouting priority 100; policy accept;\n"
              " ip saddr 198.19.0.0/16 oifname != \"hx*\" masquerade\n}\n}\n",
              tag, tag, tag);
