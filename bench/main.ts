@@ -3,18 +3,19 @@ import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { logThroughput } from "./figures/log_throughput.ts";
-import { runStart } from "./figures/run_start.ts";
+import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first three, and servers alone the rest.
+// In this order one `helmr up` serves the first three, and servers alone the last three.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
+  run_start_cold: runStartCold,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
   sse_client_bytes: sseClientBytes,

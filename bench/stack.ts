@@ -15,6 +15,8 @@ export interface Stack {
   port: number;
   key: string;
   child: ChildProcess | undefined;
+  /** The command and the settings of the child. */
+  running: string;
 }
 
 export interface Run {
@@ -47,15 +49,19 @@ export async function prepare(build: string): Promise<Stack> {
   for (const part of ["oci", "layers"])
     if (existsSync(join(cache, "worker", part)))
       execFileSync("cp", ["-al", join(cache, "worker", part), join(data, "worker", part)]);
-  return { build, helmr, port: await freePort(), key: "", child: undefined };
+  return { build, helmr, port: await freePort(), key: "", child: undefined, running: "" };
 }
 
-async function launch(stack: Stack, command: string): Promise<void> {
+type Settings = Record<string, string>;
+
+async function launch(stack: Stack, command: string, settings: Settings = {}): Promise<void> {
   await halt(stack);
+  note(`starting helmr ${command}`);
+  stack.running = JSON.stringify([command, settings]);
   const log = openSync(join(folder, `${command}.log`), "a");
   const address = `127.0.0.1:${stack.port}`;
   stack.child = start(stack.helmr, [command, "--data-dir", data, "--addr", address], {
-    env: environment(),
+    env: { ...environment(), ...settings },
     stdio: ["ignore", log, log],
   });
   try {
@@ -72,6 +78,7 @@ async function launch(stack: Stack, command: string): Promise<void> {
 export async function halt(stack: Stack): Promise<void> {
   if (stack.child) await stop(stack.child);
   stack.child = undefined;
+  stack.running = "";
 }
 
 export const url = (stack: Stack) => `http://127.0.0.1:${stack.port}`;
@@ -89,16 +96,15 @@ async function makeKey(stack: Stack): Promise<string> {
       permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy"] }],
     }),
   });
-  const made = (await answer.json()) as { key?: string; error?: string };
-  if (!made.key) throw new Error(`no key: ${JSON.stringify(made)}`);
-  return made.key;
+  const made = (await answer.json()) as { raw_key?: string };
+  if (!made.raw_key) throw new Error(`no key: ${JSON.stringify(made)}`);
+  return made.raw_key;
 }
 
 /** The whole product, with the tasks of project/ deployed. */
-export async function startUp(stack: Stack): Promise<void> {
-  if (stack.child?.spawnargs[1] === "up") return;
-  note("starting helmr up");
-  await launch(stack, "up");
+export async function startUp(stack: Stack, settings: Settings = {}): Promise<void> {
+  if (stack.running === JSON.stringify(["up", settings])) return;
+  await launch(stack, "up", settings);
   if (stack.key) return;
   stack.key = await makeKey(stack);
   note("deploying bench/project");
@@ -109,7 +115,6 @@ export async function startUp(stack: Stack): Promise<void> {
 
 /** A server that nobody works for: what is created stays queued. */
 export async function startServer(stack: Stack): Promise<number> {
-  note("starting helmr server");
   await launch(stack, "server");
   return stack.child?.pid ?? 0;
 }
