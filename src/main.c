@@ -144,13 +144,14 @@ static void print_help(int argc, char **argv, const struct command *command)
 {
     const char *word = first_word(argc, argv);
     size_t len = word ? strlen(word) : 0, n = 0;
-    AUTO_FREE struct command *group = alloc(n_table * sizeof *group);
+    struct command *group = alloc(n_table * sizeof *group);
 
     for (size_t i = 0; word && !command && i < n_table; i++) {
         if (!strncmp(table[i].name, word, len) && table[i].name[len] == ' ')
             group[n++] = table[i];
     }
     command_print_help(n > 0 ? group : table, n > 0 ? n : n_table, command, stdout);
+    free(group);
 }
 
 /* The server reads these settings for itself, from its file too. */

@@ -16,4 +16,4 @@ struct greeter {
     volatile bool is_over; /* set by the supervisor: end soon */
 };
 
-void *greeter_main(void *greeter);
+void *greeter_main(void *arg); /* a struct greeter */

@@ -17,8 +17,8 @@ enum { TRIES = 3, TRY_PAUSE_MS = 200, TIMEOUT_MS = 60 * 1000 };
 #define ANSWER_MAX ((size_t)96 * 1024 * 1024)
 
 static const char *const version_headers[] = {
-    "Helmr-API-Version: 2026-06-06",
-    "Helmr-CLI-Version: " HELMR_VERSION,
+    API_VERSION_HEADER,
+    CLI_VERSION_HEADER,
     NULL,
 };
 
@@ -31,7 +31,7 @@ void api_finish(struct api *api)
 
 const char *api_part(struct api *api, const char *text)
 {
-    AUTO(buf_finish) struct buf out = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf out = {.max = API_BODY_MAX};
     struct error err;
 
     /* Longer than any name there is: the server then says that there is no such thing. */
@@ -181,7 +181,7 @@ static bool set_credential(struct api *api, enum api_need need, struct error *er
 static bool check_key_scope(struct api *api, const char *project, const char *environment,
                             struct error *err)
 {
-    struct str me, owner = {0};
+    struct str me = {0}, owner = {0};
 
     if (!project && !environment)
         return true;
@@ -212,7 +212,7 @@ static bool find_default(struct api *api, struct str list, struct str *found)
 /* *project: the object of the API. */
 static bool default_project(struct api *api, struct str *project, struct error *err)
 {
-    struct str answer, list;
+    struct str answer = {0}, list = {0};
 
     if (!api_send(api, "GET", "/api/projects?limit=200", (struct str){0}, &answer, err))
         return false;
@@ -231,7 +231,7 @@ static bool named_project(struct api *api, const char *name, struct str *project
 static bool set_prefix(struct api *api, struct str project, const char *environment,
                        struct error *err)
 {
-    struct str list, object, id = {0}, slug = {0};
+    struct str list = {0}, object = {0}, id = {0}, slug = {0};
 
     if (!json_find_text(project, "id", &api->arena, &id))
         return error_set(err, ERR_INTERNAL, "the server described a project without an id");

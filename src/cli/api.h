@@ -11,6 +11,11 @@
 #include "base/command.h"
 #include "http/client.h"
 
+#define API_VERSION_HEADER "Helmr-API-Version: 2026-06-06"
+#define CLI_VERSION_HEADER "Helmr-CLI-Version: " HELMR_VERSION
+
+enum { API_BODY_MAX = 65536 }; /* of small requests */
+
 enum api_need {
     API_ANY,   /* a key or a login */
     API_LOGIN, /* a person: a key is not used even when it is set */

@@ -39,10 +39,9 @@ static bool read_file(const char *path, bool is_secret, struct arena *arena, cha
 {
     struct stat info;
 
-    if (stat(path, &info) < 0) {
-        *text = arena_text(arena, STR(""));
+    *text = arena_text(arena, STR(""));
+    if (stat(path, &info) < 0)
         return errno == ENOENT || error_errno(err, "%s", path);
-    }
     if (is_secret && (info.st_mode & 077) != 0)
         return error_set(err, ERR_FORBIDDEN, "%s can be read by others: chmod 600 %s", path, path);
     AUTO_FREE char *raw = NULL;
@@ -64,6 +63,7 @@ static bool store_load(const char *name, bool is_secret, struct arena *arena, st
 {
     char *text;
 
+    *store = (struct store){0};
     if (!config_directory(arena, &store->directory, err))
         return false;
     store->path = arena_printf(arena, "%s/%s", store->directory, name);

@@ -109,7 +109,7 @@ bool deployment_get_command(const struct invocation *invocation, int *exit_code,
 static bool post(struct api *api, const struct invocation *invocation, const char *verb,
                  struct str *deployment, struct error *err)
 {
-    AUTO(buf_finish) struct buf body = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf body = {.max = API_BODY_MAX};
     const char *reason = invocation_value(invocation, "reason");
     struct json_writer json = json_begin(&body);
 

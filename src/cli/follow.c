@@ -10,7 +10,10 @@ enum {
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 3000,
     PATIENCE_MS = 60 * 1000, /* without any answer */
+    REFUSAL_MAX = 1024 * 1024,
 };
+
+static const char cli_version[] = CLI_VERSION_HEADER;
 
 /* One connection. */
 struct reading {
@@ -69,8 +72,8 @@ static bool connect_once(struct reading *reading, struct error *err)
     char resume[4200];
     const char *headers[] = {
         "Accept: text/event-stream",
-        "Helmr-API-Version: 2026-06-06",
-        "Helmr-CLI-Version: " HELMR_VERSION,
+        API_VERSION_HEADER,
+        cli_version,
         follow->cursor.len > 0 ? resume : NULL,
         NULL,
     };
@@ -84,7 +87,7 @@ static bool connect_once(struct reading *reading, struct error *err)
         .sink = take_bytes,
         .sink_arg = reading,
     };
-    struct http_answer answer = {.body = {.max = 1024 * 1024}};
+    struct http_answer answer = {.body = {.max = REFUSAL_MAX}};
 
     snprintf(resume, sizeof resume, "Last-Event-ID: %.*s", (int)follow->cursor.len,
              follow->cursor.len ? follow->cursor.bytes : "");

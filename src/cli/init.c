@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/package.h"
 
-enum { PACKAGE_MAX = 1024 * 1024 };
+enum { PACKAGE_MAX = 1024 * 1024, COMPLETED_MAX = 2 * PACKAGE_MAX };
 
 static const char config_text[] = "import { defineConfig } from \"@helmr/sdk\";\n"
                                   "\n"
@@ -71,7 +71,7 @@ static bool create(struct arena *arena, const char *directory, const char *name,
 static bool complete_package(const char *path, struct error *err)
 {
     AUTO_FREE char *text = NULL;
-    AUTO(buf_finish) struct buf out = {.max = 2 * PACKAGE_MAX};
+    AUTO(buf_finish) struct buf out = {.max = COMPLETED_MAX};
 
     if (!file_read(path, PACKAGE_MAX, &text, err))
         return false;

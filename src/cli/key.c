@@ -108,7 +108,7 @@ static bool key_body(const struct invocation *invocation, struct buf *body, stru
 bool key_create_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(api_finish) struct api api = {0};
-    AUTO(buf_finish) struct buf body = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf body = {.max = API_BODY_MAX};
     struct str answer, raw;
 
     *exit_code = 0;

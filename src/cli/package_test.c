@@ -3,13 +3,15 @@
 #include "base/json.h"
 #include "base/test.h"
 
+enum { TEXT_MAX = 65536 };
+
 static struct error err;
 static struct buf out;
 
 static bool complete(const char *text)
 {
     buf_finish(&out);
-    out = (struct buf){.max = 64 * 1024};
+    out = (struct buf){.max = TEXT_MAX};
     return package_complete(str_of(text), &out, &err);
 }
 
@@ -23,9 +25,9 @@ static bool has(const char *path, const char *want)
 
 static bool is_complete(void)
 {
-    AUTO(buf_finish) struct buf checked = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf checked = {.max = TEXT_MAX};
 
-    return json_canonical(buf_str(&out), 64 * 1024, &checked, &err) && has("private", "true") &&
+    return json_canonical(buf_str(&out), TEXT_MAX, &checked, &err) && has("private", "true") &&
            has("type", "\"module\"") && has("packageManager", "\"bun@1.3.10\"") &&
            has("peerDependencies.@helmr/sdk", "\"*\"") &&
            has("peerDependenciesMeta.@helmr/sdk.optional", "true");

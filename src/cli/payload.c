@@ -43,7 +43,7 @@ static bool pairs_to_json(const struct invocation *invocation, struct buf *out, 
     json_open(&json, NULL);
     for (size_t i = 0; (pair = invocation_nth(invocation, "payload", i)) != NULL; i++) {
         AUTO_FREE char *name = NULL;
-        struct str value;
+        struct str value = {0};
 
         if (!split_pair("payload", pair, &name, &value, err))
             return false;
@@ -85,10 +85,11 @@ bool payload_read(const struct invocation *invocation, struct buf *out, struct e
 {
     AUTO_FREE char *text = NULL;
 
+    if (invocation_has(invocation, "payload") &&
+        (invocation_has(invocation, "payload-json") || invocation_has(invocation, "payload-file")))
+        return error_set(err, ERR_INVALID, "--payload excludes --payload-json and --payload-file");
     if (!read_json_flag(invocation, "payload", &text, err))
         return false;
-    if (text && invocation_has(invocation, "payload"))
-        return error_set(err, ERR_INVALID, "--payload excludes --payload-json and --payload-file");
     return text ? append_json("payload", text, out, err) : pairs_to_json(invocation, out, err);
 }
 
@@ -169,7 +170,7 @@ static bool write_secrets(const struct invocation *invocation, struct json_write
     json_open(json, "secrets");
     for (size_t i = 0; (binding = invocation_nth(invocation, "secret", i)) != NULL; i++) {
         AUTO_FREE char *name = NULL;
-        struct str value;
+        struct str value = {0};
 
         if (!split_pair("secret", binding, &name, &value, err))
             return false;

@@ -255,7 +255,7 @@ static const struct field cancel_labels[] = {
 bool run_cancel_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(api_finish) struct api api = {0};
-    AUTO(buf_finish) struct buf body = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf body = {.max = API_BODY_MAX};
     const char *reason = invocation_value(invocation, "reason");
     const char *key = invocation_value(invocation, "idempotency-key");
     struct json_writer json = json_begin(&body);

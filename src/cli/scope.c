@@ -58,7 +58,9 @@ struct reader {
 
 static char peek(const struct reader *reader, size_t at)
 {
-    return at < reader->rest.len ? reader->rest.ptr[at] : '\0';
+    if (at >= reader->rest.len)
+        return '\0';
+    return reader->rest.ptr[at];
 }
 
 static void advance(struct reader *reader, size_t n)

@@ -4,12 +4,14 @@
 
 #include "cli/toml.h"
 
+enum { WRITTEN_MAX = 8 * TOML_BYTES_MAX };
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    AUTO(buf_finish) struct buf out = {.max = 8 * TOML_BYTES_MAX};
+    AUTO(buf_finish) struct buf out = {.max = WRITTEN_MAX};
     struct toml_pair *pairs, *again;
     size_t n, n_again;
     struct error err;

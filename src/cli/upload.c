@@ -14,13 +14,14 @@
 #include "base/own.h"
 #include "cli/walk.h"
 
-enum { HASH_LEN = 32, STEP = 256 * 1024, METADATA_MAX = 1024 * 1024 };
+enum { HASH_LEN = 32, STEP = 64 * 1024, METADATA_MAX = 1024 * 1024 };
 
 /* The tar while it is written: bytes go to the file and into the hash. */
 struct sink {
     int fd;
     EVP_MD_CTX *hash;
     uint64_t len;
+    char step[STEP];
 };
 
 void upload_finish(struct upload *upload)
@@ -65,13 +66,12 @@ static bool copy_file(struct sink *sink, int root_fd, const struct tar_entry *en
                       struct error *err)
 {
     AUTO_FD int fd = openat(root_fd, entry->path.ptr, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    AUTO_FREE char *bytes = alloc(STEP);
     uint64_t left = entry->size;
 
     if (fd < 0)
         return error_errno(err, "open %s", entry->path.ptr);
     while (left > 0) {
-        ssize_t got = read(fd, bytes, left < STEP ? (size_t)left : STEP);
+        ssize_t got = read(fd, sink->step, left < STEP ? (size_t)left : STEP);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -81,7 +81,7 @@ static bool copy_file(struct sink *sink, int root_fd, const struct tar_entry *en
             return error_set(err, ERR_CONFLICT,
                              "%s became shorter while it was archived; try again", entry->path.ptr);
         left -= (uint64_t)got;
-        if (!put(sink, (struct str){bytes, (size_t)got}, err))
+        if (!put(sink, (struct str){sink->step, (size_t)got}, err))
             return false;
     }
     return tar_pad(entry->size, put, sink, err);
@@ -143,8 +143,8 @@ static bool finish_hash(struct sink *sink, char text[72], struct error *err)
 
     if (EVP_DigestFinal_ex(sink->hash, digest, NULL) != 1)
         return error_set(err, ERR_INTERNAL, "SHA-256 failed");
-    memcpy(text, "sha256:", 7);
-    hex_encode((struct str){(const char *)digest, sizeof digest}, text + 7);
+    snprintf(text, sizeof "sha256:", "sha256:");
+    hex_encode((struct str){(const char *)digest, sizeof digest}, text + sizeof "sha256:" - 1);
     return true;
 }
 

@@ -117,7 +117,7 @@ TEST(an_ordinary_tar_reads_it_and_finds_only_what_belongs_there)
 TEST(names_longer_than_a_header_survive)
 {
     AUTO(upload_finish) struct upload upload = {.fd = -1};
-    AUTO(buf_finish) struct buf out = {.max = 64 * 1024};
+    AUTO(buf_finish) struct buf out = {.max = 65536};
     char root[TEMPORARY_TEXT], name[121];
 
     memset(name, 'n', 120);

@@ -44,9 +44,10 @@ static bool add(struct walk *walk, const struct tar_entry *entry, struct error *
                          (int)(entry->path.len > 200 ? 200 : entry->path.len), entry->path.ptr);
     if (walk->n == walk->room) {
         walk->room = walk->room ? 2 * walk->room : 256;
-        walk->entries = realloc(walk->entries, walk->room * sizeof *walk->entries);
-        if (!walk->entries)
+        struct tar_entry *longer = realloc(walk->entries, walk->room * sizeof *longer);
+        if (!longer)
             abort();
+        walk->entries = longer;
     }
     walk->entries[walk->n++] = *entry;
     walk->bytes += entry->size;
@@ -115,7 +116,7 @@ static bool check_name(const char *name, struct str path, struct error *err)
     return true;
 }
 
-static bool read_directory(struct walker *walker, DIR *directory, struct str path,
+static bool read_directory(struct walker *walker, DIR *directory, int fd, struct str path,
                            struct error *err)
 {
     for (;;) {
@@ -133,7 +134,7 @@ static bool read_directory(struct walker *walker, DIR *directory, struct str pat
                                 path.len ? "/" : "", child->d_name));
 
         if (!check_name(child->d_name, below, err) ||
-            !add_child(walker, dirfd(directory), child->d_name, below, err))
+            !add_child(walker, fd, child->d_name, below, err))
             return false;
     }
 }
@@ -155,9 +156,11 @@ static bool add_directory(struct walker *walker, int parent_fd, const char *name
 
     if (!directory)
         return error_errno(err, "read %s", path.len ? path.ptr : ".");
-    take_fd(&fd);
+
+    int owned = take_fd(&fd); /* by the DIR */
+
     walker->depth++;
-    bool ok = read_directory(walker, directory, path, err);
+    bool ok = read_directory(walker, directory, owned, path, err);
     walker->depth--;
     return ok;
 }
