@@ -47,6 +47,7 @@ struct supervisor {
     struct loop *loop;
     struct child server, worker;
     bool has_worker, is_stopping;
+    bool was_ready, has_failed; /* the server */
 };
 
 static void start_child(void *arg);
@@ -108,6 +109,13 @@ static void describe(int status, char text[32])
         snprintf(text, 32, "exit %d", WEXITSTATUS(status));
 }
 
+/* A server that never came up has said why, and would say it again. */
+static void give_up(struct supervisor *supervisor)
+{
+    supervisor->has_failed = supervisor->is_stopping = true;
+    stop_next(supervisor);
+}
+
 static void child_ended(void *arg, unsigned events UNUSED)
 {
     struct child *child = arg;
@@ -123,6 +131,10 @@ static void child_ended(void *arg, unsigned events UNUSED)
         process_finish(&child->process);
     if (child->supervisor->is_stopping) {
         stop_next(child->supervisor);
+        return;
+    }
+    if (child == &child->supervisor->server && !child->supervisor->was_ready && WIFEXITED(status)) {
+        give_up(child->supervisor);
         return;
     }
     describe(status, how);
@@ -305,6 +317,7 @@ static void start_worker(void *arg)
 {
     struct supervisor *supervisor = arg;
 
+    supervisor->was_ready = true;
     if (supervisor->has_worker && !supervisor->is_stopping && !is_running(&supervisor->worker))
         start_child(&supervisor->worker);
 }
@@ -341,6 +354,8 @@ static bool supervise(struct supervisor *supervisor, struct greeter *greeter, st
     process_finish(&supervisor->worker.process);
     process_finish(&supervisor->server.process);
     loop_destroy(supervisor->loop);
+    if (ok && supervisor->has_failed)
+        return error_set(err, ERR_UNAVAILABLE, "the server did not start; its message is above");
     return ok;
 }
 

@@ -106,16 +106,16 @@ static bool is_late(const struct follow *follow)
     return follow->deadline_ms && time_boot_ms() >= follow->deadline_ms;
 }
 
-static void pause_before_retry(const struct follow *follow, int64_t *pause)
+void follow_pause(const struct follow *follow, int64_t *pause)
 {
-    int64_t wait = *pause;
+    int64_t wait = *pause > PAUSE_MIN_MS ? *pause : PAUSE_MIN_MS;
 
+    *pause = 2 * wait < PAUSE_MAX_MS ? 2 * wait : PAUSE_MAX_MS;
     if (follow->deadline_ms && follow->deadline_ms - time_boot_ms() < wait)
         wait = follow->deadline_ms - time_boot_ms();
     if (wait > 0)
         nanosleep(&(struct timespec){.tv_sec = wait / 1000, .tv_nsec = wait % 1000 * 1000000},
                   NULL);
-    *pause = *pause * 2 < PAUSE_MAX_MS ? *pause * 2 : PAUSE_MAX_MS;
 }
 
 /* The verdict of one connection; true when the reading as a whole may go on. */
@@ -129,7 +129,7 @@ static bool settle(const struct reading *reading, struct error *err)
 
 bool follow_once(struct follow *follow, bool *ended, size_t *n_events, struct error *err)
 {
-    int64_t pause = PAUSE_MIN_MS, heard = time_boot_ms();
+    int64_t pause = 0, heard = time_boot_ms();
 
     *n_events = 0;
     for (;;) {
@@ -150,18 +150,18 @@ bool follow_once(struct follow *follow, bool *ended, size_t *n_events, struct er
             return false;
         if (reading.n_events > 0 || err->code == ERR_TIMEOUT) {
             heard = time_boot_ms();
-            pause = PAUSE_MIN_MS;
+            pause = 0;
         }
         if (time_boot_ms() - heard > PATIENCE_MS)
             return api_explain(follow->api, err);
-        pause_before_retry(follow, &pause);
+        follow_pause(follow, &pause);
     }
 }
 
 bool follow_until_end(struct follow *follow, struct error *err)
 {
     bool ended = false;
-    int64_t pause = PAUSE_MIN_MS;
+    int64_t pause = 0;
 
     while (!ended) {
         size_t n;
@@ -171,9 +171,9 @@ bool follow_until_end(struct follow *follow, struct error *err)
         if (!follow_once(follow, &ended, &n, err))
             return false;
         if (n > 0)
-            pause = PAUSE_MIN_MS;
+            pause = 0;
         else if (!ended)
-            pause_before_retry(follow, &pause);
+            follow_pause(follow, &pause);
     }
     return true;
 }

@@ -29,9 +29,12 @@ void follow_init(struct follow *follow, struct api *api, const char *path, follo
 void follow_finish(struct follow *follow);
 
 /* True when on_event said so (*ended), or when the server closed the stream in order. A caller who
- * needs to know whether that was its real end asks again: see follow_all. ERR_TIMEOUT at the
+ * needs to know whether that was its real end asks again. ERR_TIMEOUT at the
  * deadline. *n_events counts those of this call. */
 bool follow_once(struct follow *follow, bool *ended, size_t *n_events, struct error *err) MUST_USE;
+
+/* Waits a little longer each time, and never past the deadline. Start with *pause 0. */
+void follow_pause(const struct follow *follow, int64_t *pause);
 
 /* Until on_event says that it is over. */
 bool follow_until_end(struct follow *follow, struct error *err) MUST_USE;

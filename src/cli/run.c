@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/follow.h"
 #include "cli/run_object.h"
 #include "cli/scan.h"
 
@@ -155,28 +154,15 @@ static enum follow_verdict print_event(void *arg UNUSED, const struct sse_event 
                : FOLLOW_FAILED;
 }
 
-/* The server closes the stream behind the last event, and at once for a run that is over. */
 static bool follow_events(struct api *api, const char *path, const char *id, const char *cursor,
                           struct error *err)
 {
     AUTO(follow_finish) struct follow follow;
-    bool ended, was_over = false;
-    size_t n;
     struct str run;
 
     follow_init(&follow, api, path, print_event, NULL);
-    if (cursor && !buf_append(&follow.cursor, str_of(cursor), err))
-        return false;
-    for (;;) {
-        if (!follow_once(&follow, &ended, &n, err))
-            return false;
-        if (was_over && n == 0)
-            return true;
-        if (!api_send(api, "GET", api_path(api, "/runs/%s", api_part(api, id)), (struct str){0},
-                      &run, err))
-            return false;
-        was_over = run_is_over(output_value(run, "status", &api->arena));
-    }
+    return (!cursor || buf_append(&follow.cursor, str_of(cursor), err)) &&
+           run_follow(&follow, id, &run, err);
 }
 
 static bool print_events(struct api *api, const struct invocation *invocation, const char *path,

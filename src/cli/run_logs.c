@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "cli/commands.h"
-#include "cli/follow.h"
 #include "cli/run_object.h"
 #include "cli/scan.h"
 
@@ -70,27 +69,6 @@ static enum follow_verdict take_record(void *arg, const struct sse_event *event,
     return printer->last.len > 0 && str_equal(printer->last, event->id) ? FOLLOW_END : FOLLOW_ON;
 }
 
-/* A stream that the server closed may have been cut; it is over when the run is and a further
- * look brings nothing. */
-static bool follow_to_the_end(struct follow *follow, const char *id, struct str *run,
-                              struct error *err)
-{
-    struct api *api = follow->api;
-    const char *path = api_path(api, "/runs/%s", api_part(api, id));
-    bool ended = false, was_over = false;
-    size_t n;
-
-    for (;;) {
-        if (!follow_once(follow, &ended, &n, err))
-            return false;
-        if (ended || (was_over && n == 0))
-            return true;
-        if (!api_send(api, "GET", path, (struct str){0}, run, err))
-            return false;
-        was_over = run_is_over(output_value(*run, "status", &api->arena));
-    }
-}
-
 static bool print_logs(struct api *api, const char *id, int64_t deadline_ms,
                        struct log_printer *printer, struct str *run, struct error *err)
 {
@@ -100,7 +78,7 @@ static bool print_logs(struct api *api, const char *id, int64_t deadline_ms,
     follow_init(&follow, api, api_path(api, "/runs/%s/logs", api_part(api, id)), take_record,
                 printer);
     follow.deadline_ms = deadline_ms;
-    return follow_to_the_end(&follow, id, run, err);
+    return run_follow(&follow, id, run, err);
 }
 
 bool run_follow_logs(struct api *api, const char *id, int64_t deadline_ms, bool as_json,

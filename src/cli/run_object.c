@@ -48,6 +48,27 @@ static bool get_run(struct api *api, const char *id, struct str *run, struct err
                     err);
 }
 
+bool run_follow(struct follow *follow, const char *id, struct str *run, struct error *err)
+{
+    bool ended = false, was_over = false;
+    int64_t pause = 0;
+    size_t n;
+
+    for (;;) {
+        if (!follow_once(follow, &ended, &n, err))
+            return false;
+        if (ended || (was_over && n == 0))
+            return true;
+        if (!get_run(follow->api, id, run, err))
+            return false;
+        was_over = run_is_over(output_value(*run, "status", &follow->api->arena));
+        if (n > 0)
+            pause = 0;
+        else if (!was_over)
+            follow_pause(follow, &pause);
+    }
+}
+
 static enum follow_verdict watch_event(void *arg UNUSED, const struct sse_event *event,
                                        struct error *err UNUSED)
 {

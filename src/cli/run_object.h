@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/api.h"
+#include "cli/follow.h"
 #include "cli/output.h"
 
 /* succeeded, failed, cancelled or expired. */
@@ -14,6 +15,10 @@ bool run_deadline(const struct invocation *invocation, int64_t *deadline_ms,
 /* Follows the events until the run has ended; *run is the run as it is then. */
 bool run_wait_end(struct api *api, const char *id, int64_t deadline_ms, struct str *run,
                   struct error *err) MUST_USE;
+
+/* Follows a stream of the run until on_event ends it, or until the run is over and a further look
+ * brings nothing: the server may have cut the stream before that. */
+bool run_follow(struct follow *follow, const char *id, struct str *run, struct error *err) MUST_USE;
 
 /* Prints log bytes as they come until the run has ended and all were seen. `as_json`: the records
  * themselves, one per line. */

@@ -28,6 +28,18 @@ static void print_end(struct api *api, struct str run)
     output_label(stdout, "run_status", output_value(run, "status", &api->arena));
 }
 
+/* A run that nobody can take would be waited for without a word. */
+static void note_waiting(struct api *api, struct str run)
+{
+    struct str reason = output_value(run, "queued_reason", &api->arena);
+
+    if (str_equal(reason, STR("no_worker")))
+        fputs("note: the run waits: no worker is active; see `helmr up` or `helmr worker`\n",
+              stderr);
+    else if (str_equal(reason, STR("no_compatible_worker")))
+        fputs("note: the run waits: no active worker can run it\n", stderr);
+}
+
 static bool stay(struct api *api, const struct invocation *invocation, const char *id,
                  int64_t deadline_ms, struct error *err)
 {
@@ -70,5 +82,6 @@ bool run_start_command(const struct invocation *invocation, int *exit_code, stru
     else if (!stays)
         output_line(run);
     fflush(stdout);
+    note_waiting(&api, run);
     return !stays || stay(&api, invocation, arena_text(&api.arena, id), deadline_ms, err);
 }

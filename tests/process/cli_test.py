@@ -224,6 +224,18 @@ def a_key_never_travels_in_clear_text():
 
 
 @test
+def up_gives_up_when_its_server_cannot_start():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = fails("up", "--data-dir", str(WORK / "taken"), "--addr", address, "--no-worker",
+                     says="the server did not start")
+    assert "Address already in use" in done.stderr, done.stderr
+    fails("up", "--addr", "127.0.0.1", "--data-dir", str(WORK / "taken"), says="HOST:PORT")
+
+
+@test
 def up_says_where_it_is_and_saves_a_login():
     global up
     up = Up()
@@ -310,6 +322,18 @@ def what_is_not_there_is_an_error_with_its_code():
     fails("ps", "-e", "nowhere", says="(not_found)")
     fails("ps", "--cursor", "x", says="(invalid_cursor)")
     fails("run", "hello", says="(no_current_deployment); deploy one first: helmr deploy PATH")
+
+
+@test
+def the_scope_is_the_flags_then_the_file_then_the_default():
+    inside = project("inside", helmr__config__ts='export default { project: "main" };',
+                     package__json="{}")
+    assert works("ps", cwd=inside) == ""
+    assert "note:" not in helmr("deploy", "--detach", cwd=inside).stderr
+    assert len(works("deployment", "list", "-p", "main").splitlines()) == 1
+    assert works("deployment", "list", "-p", "main", "-e", "staging", cwd=inside) == ""
+    assert works("deployment", "list", "-e", "staging") == ""
+    fails("ps", "-p", "nowhere", cwd=inside, says="there is no such project")
 
 
 @test
