@@ -81,6 +81,8 @@ def main():
     build, sections = sys.argv[1], set(sys.argv[2:])
     suites = [
         ("style", lambda c: (check(["tools/check_format.sh"], c),
+                             check(["docs/check_links.py"], c),
+                             check(["docs/gen_cli.py", "--check", f"{build}/default/helmr"], c),
                              meson_suite(f"{build}/default", ["style"], c))),
         ("unit", lambda c: meson_suite(f"{build}/default", ["unit", "corpus"], c)),
         ("sanitizers", lambda c: meson_suite(f"{build}/san", ["unit", "corpus"], c)),

@@ -40,7 +40,6 @@ static const char *const known_variables[] = {
     "HELMR_MASTER_KEY_OLD",
     "HELMR_WORKER_BOOTSTRAP_TOKEN",
     "HELMR_WORKER_GROUPS",
-    "HELMR_WAIT_HOT_TIME",
     "HELMR_LEASE_TTL",
     "HELMR_RUN_MAX_DISPATCHES",
     "HELMR_CANCEL_GRACE",
@@ -94,6 +93,7 @@ static const char *const known_variables[] = {
     "HELMR_WORKER_EXECUTION_SLOTS",
     "HELMR_WORKER_RUNTIME_STARTS",
     "HELMR_WORKER_BUILD_EXECUTORS",
+    "HELMR_WORKER_STANDBYS",
     "HELMR_WORKER_TEMPLATE_CACHE_MAX_MIB",
     "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB",
     "HELMR_WORKER_DOCKER_POOL",
@@ -189,7 +189,6 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            read_store(env, arena, config, err) && read_address(env, flags, arena, config, err) &&
            read_duration(env, "HELMR_LEASE_TTL", 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 30000, &config->cancel_grace_ms, err) &&
-           read_duration(env, "HELMR_WAIT_HOT_TIME", 5000, &config->hot_time_ms, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
                    err) &&
            env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&

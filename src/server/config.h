@@ -22,7 +22,7 @@ struct server_config {
     bool plain_http;
     bool dev_login; /* wanted; it also needs every listener to be loopback */
     bool no_migrate;
-    int64_t lease_ttl_ms, cancel_grace_ms, hot_time_ms, max_dispatches;
+    int64_t lease_ttl_ms, cancel_grace_ms, max_dispatches;
     enum log_level log_level;
     enum log_format log_format;
     struct secret master_key;      /* as configured: base64 of 32 bytes; unset: the key file */

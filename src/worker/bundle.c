@@ -2,20 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/encode.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "image/image.h"
 
 #define BUNDLE_BYTES_MAX (INT64_C(16) * 1024 * 1024 * 1024)
 
-enum { BUNDLE_ENTRIES_MAX = 2000000, SHA256_LEN = 32, READ_MAX = 1024 * 1024 };
+enum { BUNDLE_ENTRIES_MAX = 2000000, READ_MAX = 1024 * 1024 };
 
 static int open_unnamed(const char *folder, struct error *err)
 {
@@ -65,22 +64,18 @@ bool bundle_open(struct line *line, const char *work_dir, const char *digest, in
 static bool hash_file(int fd, char digest[65], int64_t *size, struct error *err)
 {
     AUTO_FREE char *bytes = alloc(READ_MAX);
-    uint8_t raw[SHA256_LEN];
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    AUTO(sha256_finish) struct sha256 hash;
     ssize_t got = 0;
 
     *size = 0;
-    if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
-        abort();
+    sha256_init(&hash);
     while ((got = pread(fd, bytes, READ_MAX, *size)) > 0) {
-        EVP_DigestUpdate(hash, bytes, (size_t)got);
+        sha256_update(&hash, (struct str){bytes, (size_t)got});
         *size += got;
     }
-    EVP_DigestFinal_ex(hash, raw, NULL);
-    EVP_MD_CTX_free(hash);
     if (got < 0)
         return error_errno(err, "read the bundle");
-    hex_encode((struct str){(const char *)raw, sizeof raw}, digest);
+    sha256_take(&hash, digest);
     return true;
 }
 

@@ -17,13 +17,11 @@ static const char default_image[] = "node:24-bookworm-slim";
 static bool open_store(const struct invocation *invocation, struct image_store **store,
                        struct error *err)
 {
-    AUTO(arena_finish) struct arena arena = {0};
-    char data_dir[SETTING_TEXT];
+    AUTO(worker_settings_finish) struct worker_settings settings;
 
-    if (!settings_data_dir(invocation, data_dir, sizeof data_dir, err))
-        return false;
-    const char *work_dir = arena_printf(&arena, "%s/worker", data_dir);
-    return directory_make(work_dir, 0700, err) && image_store_open(work_dir, store, err);
+    return worker_settings_read_host(invocation, &settings, err) &&
+           directory_make(settings.work_dir, 0700, err) &&
+           image_store_open(settings.work_dir, store, err);
 }
 
 static void print_progress(void *arg, const char *line)

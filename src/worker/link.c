@@ -1,13 +1,12 @@
 #include "worker/link.h"
 
-#include <openssl/evp.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/encode.h"
 #include "base/file.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "base/time.h"
 #include "protocol/worker_api.h"
 
@@ -16,7 +15,6 @@ enum {
     RETRY_FIRST_MS = 100,
     RETRY_MAX_MS = 1000,
     OBJECT_STALL_MS = 60 * 1000,
-    SHA256_LEN = 32,
 };
 
 static const char *const headers[] = {WORKER_PROTOCOL_HEADER, NULL};
@@ -152,7 +150,7 @@ bool line_insist(struct line *line, const struct exchange *exchange, int64_t unt
 struct download {
     int fd;
     int64_t got, size;
-    EVP_MD_CTX *hash;
+    struct sha256 hash;
     struct error *err;
     bool failed;
 };
@@ -164,19 +162,16 @@ static bool take_bytes(void *arg, struct str bytes)
     down->got += (int64_t)bytes.len;
     if (down->got > down->size)
         return false;
-    EVP_DigestUpdate(down->hash, bytes.ptr, bytes.len);
+    sha256_update(&down->hash, bytes);
     down->failed = !fd_write_all(down->fd, bytes, down->err);
     return !down->failed;
 }
 
-static bool check_digest(EVP_MD_CTX *hash, const char *digest, struct error *err)
+static bool check_digest(struct sha256 *hash, const char *digest, struct error *err)
 {
-    uint8_t raw[SHA256_LEN];
-    char text[2 * SHA256_LEN + 1];
+    char text[SHA256_HEX];
 
-    if (EVP_DigestFinal_ex(hash, raw, NULL) != 1)
-        return error_set(err, ERR_INTERNAL, "hashing failed");
-    hex_encode((struct str){(const char *)raw, sizeof raw}, text);
+    sha256_take(hash, text);
     if (strcmp(text, digest) != 0)
         return error_set(err, ERR_CONTENT_HASH, "object %.12s came damaged", digest);
     return true;
@@ -185,12 +180,10 @@ static bool check_digest(EVP_MD_CTX *hash, const char *digest, struct error *err
 bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    struct download down = {.fd = fd, .size = size, .hash = hash, .err = err};
+    struct download down = {.fd = fd, .size = size, .err = err};
     struct http_answer answer = {.body = {.max = KIB(64)}};
 
-    if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
-        abort();
+    sha256_init(&down.hash);
     use_newest_bearer(line, false);
 
     const struct http_request request = {
@@ -208,8 +201,8 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, str
     else if (fine && down.got != size)
         fine = error_set(err, ERR_UNAVAILABLE, "object %.12s ended after %lld bytes", digest,
                          (long long)down.got);
-    fine = fine && check_digest(hash, digest, err);
-    EVP_MD_CTX_free(hash);
+    fine = fine && check_digest(&down.hash, digest, err);
+    sha256_finish(&down.hash);
     buf_finish(&answer.body);
     return fine || error_wrap(err, "fetching object %.12s", digest);
 }

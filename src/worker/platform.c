@@ -1,6 +1,5 @@
 #include "worker/platform.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,28 +7,18 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/encode.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "image/image.h"
 #include "worker/platform_archive.h"
 
-enum { PLATFORM_BYTES_MAX = 256 * 1024 * 1024, PLATFORM_ENTRIES_MAX = 10000, SHA256_LEN = 32 };
+enum { PLATFORM_BYTES_MAX = 256 * 1024 * 1024, PLATFORM_ENTRIES_MAX = 10000 };
 
 /* Mount points of the platform root (src/guest/README.md). */
 static const char *const mount_points[] = {"proc",  "dev",    "sys",     "run",    "tmp",
                                            "image", "bundle", "scratch", "newroot"};
-
-static bool hash_archive(char digest[65], struct error *err)
-{
-    uint8_t raw[SHA256_LEN];
-
-    if (EVP_Digest(platform_archive, platform_archive_len, raw, NULL, EVP_sha256(), NULL) != 1)
-        return error_set(err, ERR_INTERNAL, "hashing the platform archive failed");
-    hex_encode((struct str){(const char *)raw, sizeof raw}, digest);
-    return true;
-}
 
 static bool lay_out(const char *folder, struct error *err)
 {
@@ -59,8 +48,7 @@ bool platform_prepare(const char *images_dir, struct platform *platform, struct 
     if (platform_archive_len == 0)
         return error_set(err, ERR_UNSUPPORTED,
                          "this binary holds no guest files; build it with make");
-    if (!hash_archive(platform->digest, err))
-        return false;
+    sha256_of((struct str){platform_archive, platform_archive_len}, platform->digest);
     snprintf(platform->root, sizeof platform->root, "%s/platform-%.16s", images_dir,
              platform->digest);
     if (stat(platform->root, &info) == 0)

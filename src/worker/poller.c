@@ -4,12 +4,14 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "base/wait.h"
 #include "worker/worker.h"
 
 enum {
     WAIT_MS = 25 * 1000,
     CALL_TIMEOUT_MS = WAIT_MS + 15 * 1000,
     BACKOFF_MS = 500,
+    ROOM_WAIT_MS = 1000,
     REJECT_TIMEOUT_MS = 5 * 1000,
 };
 
@@ -147,10 +149,7 @@ static bool wait_for_room(struct worker *worker, bool for_builds, struct room *r
         *room = capacity_free(&worker->capacity);
         if (is_ending(worker) || (has_room(room, for_builds) && !atomic_load(&worker->draining)))
             break;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 1;
-        pthread_cond_timedwait(&worker->room_grew, &worker->room_lock, &until);
+        wait_ms(&worker->room_grew, &worker->room_lock, ROOM_WAIT_MS);
     }
     pthread_mutex_unlock(&worker->room_lock);
     return !is_ending(worker);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "base/wait.h"
 #include "worker/worker.h"
 
 enum {
@@ -199,11 +200,7 @@ static struct place *next_wanted(struct standby *standby)
 
 static void wait_a_tick(struct standby *standby)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += TICK_MS / 1000;
-    pthread_cond_timedwait(&standby->changed, &standby->lock, &until);
+    wait_ms(&standby->changed, &standby->lock, TICK_MS);
 }
 
 static void *standby_main(void *arg)

@@ -14,9 +14,12 @@ export function makeContext(
 ): Running {
   /* Made when first asked for: most tasks never look at their signal. */
   let controller: AbortController | undefined;
+  let waiting: ReturnType<typeof setInterval> | undefined;
   const aborter = (): AbortController => (controller ??= new AbortController());
   const context: TaskContext = {
     get signal() {
+      /* Whoever asks may wait for nothing else, and that is something to wait for. */
+      waiting ??= setInterval(() => undefined, 2 ** 30);
       return aborter().signal;
     },
     run: Object.freeze({
@@ -51,6 +54,9 @@ export function makeContext(
   };
   return {
     context: Object.freeze(context),
-    cancel: (reason) => aborter().abort(Object.assign(new Error(reason), { name: "AbortError" })),
+    cancel: (reason) => {
+      clearInterval(waiting);
+      aborter().abort(Object.assign(new Error(reason), { name: "AbortError" }));
+    },
   };
 }

@@ -128,7 +128,7 @@ static bool stack(const struct mapped *mapped, const char *const *layers, const 
 
 static bool image_mount(const struct mapped *mapped, struct error *err)
 {
-    static char paths[MOUNT_LAYERS_MAX][32];
+    static char paths[MOUNT_LAYERS_MAX][48];
     const char *layers[MOUNT_LAYERS_MAX];
     char upper[PATH_MAX], work[PATH_MAX];
     const struct sandbox_spec *spec = mapped->spec;

@@ -20,7 +20,7 @@ struct mapped {
     const char *work_dir; /* holds both spec->upper and `work` */
     const char *work;     /* for the overlay, when there is an upper directory */
     struct sandbox_bind binds[MAPPED_BINDS_MAX];
-    char bind_paths[MAPPED_BINDS_MAX][32];
+    char bind_paths[MAPPED_BINDS_MAX][48];
     struct sandbox_spec shown; /* the spec as the runtime must see it */
 };
 
