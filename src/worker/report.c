@@ -34,6 +34,7 @@ static struct str details_of(const struct guest_result *result, struct arena *ar
     struct buf text = {.max = KIB(256)};
     struct json_writer writer = json_begin(&text);
     struct str stack = result->has_load_failure ? result->load_stack : result->error_stack;
+    struct str issues;
     struct error err;
 
     json_open(&writer, NULL);
@@ -41,13 +42,14 @@ static struct str details_of(const struct guest_result *result, struct arena *ar
         json_text(&writer, "name", result->error_name);
     if (stack.len > 0)
         json_text(&writer, "stack", stack);
-    if (result->error_details.len > 0)
-        json_raw(&writer, "issues", result->error_details);
+    if (json_find_raw(result->error_details, "issues", arena, &issues))
+        json_raw(&writer, "issues", issues);
     if (result->load_file.len > 0)
         json_text(&writer, "file", result->load_file);
     if (result->load_line > 0)
         json_int(&writer, "line", result->load_line);
-    if (result->signal > 0)
+    /* After an outcome the agent itself ends what is left. */
+    if (result->signal > 0 && !result->has_outcome)
         json_int(&writer, "signal", result->signal);
     json_close(&writer);
     struct str kept = json_end(&writer, &err) ? arena_str(arena, buf_str(&text)) : STR("{}");
