@@ -169,3 +169,16 @@ void blake2b_final(struct blake2b *state, uint8_t out[BLAKE2B_LEN])
     for (int i = 0; i < BLAKE2B_LEN; i++)
         out[i] = (uint8_t)(state->h[i / 8] >> (8 * (i % 8)));
 }
+
+void blake2b_list(struct str key, const struct str *pieces, size_t n, uint8_t out[BLAKE2B_LEN])
+{
+    struct blake2b state;
+
+    blake2b_init(&state, key);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t len = pieces[i].len;
+        blake2b_update(&state, (struct str){(const char *)&len, sizeof len});
+        blake2b_update(&state, pieces[i]);
+    }
+    blake2b_final(&state, out);
+}

@@ -19,3 +19,6 @@ struct blake2b {
 void blake2b_init(struct blake2b *state, struct str key);
 void blake2b_update(struct blake2b *state, struct str bytes);
 void blake2b_final(struct blake2b *state, uint8_t out[BLAKE2B_LEN]);
+
+/* Of a list, each piece after its length, so that no two lists are the same bytes. */
+void blake2b_list(struct str key, const struct str *pieces, size_t n, uint8_t out[BLAKE2B_LEN]);

@@ -80,4 +80,25 @@ TEST(a_keyed_blake2b_gives_the_known_values)
               "4e51e7a913fc80137da52880fecca175bf81e117d5c68126dc2774033517ea0d");
 }
 
+TEST(a_list_is_hashed_with_the_length_of_each_piece)
+{
+    const struct str pieces[] = {STR("ab"), STR(""), STR("c")};
+    const struct str others[] = {STR("a"), STR("b"), STR("c")};
+    uint8_t of_list[BLAKE2B_LEN], of_other[BLAKE2B_LEN];
+    char hex[2 * BLAKE2B_LEN + 1];
+
+    blake2b_list(STR("key"), pieces, 3, of_list);
+    blake2b_list(STR("key"), others, 3, of_other);
+    CHECK(memcmp(of_list, of_other, BLAKE2B_LEN) != 0);
+    hex_encode((struct str){(const char *)of_list, sizeof of_list}, hex);
+    CHECK_STR(blake2b_hex(STR("key"),
+                          STR("\2\0\0\0\0\0\0\0"
+                              "ab"
+                              "\0\0\0\0\0\0\0\0"
+                              "\1\0\0\0\0\0\0\0"
+                              "c"),
+                          128),
+              hex);
+}
+
 TEST_MAIN()

@@ -3,14 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/encode.h"
+#include "base/file.h"
 #include "base/id.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "base/time.h"
 
 enum { COPY_STEP = 64 * 1024, SHARD_LEN = 2, STALE_MS = 24 * 60 * 60 * 1000 };
@@ -100,43 +100,16 @@ bool blob_store_check(const struct blob_store *store, struct error *err)
 
 bool blob_id_is_valid(struct str id)
 {
-    if (id.len != BLOB_ID_LEN)
-        return false;
-    for (size_t i = 0; i < id.len; i++) {
-        char c = id.ptr[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-    }
-    return true;
-}
-
-static void digest_free(EVP_MD_CTX **digest)
-{
-    EVP_MD_CTX_free(*digest);
-}
-
-static bool write_all(int fd, const char *bytes, size_t len, struct error *err)
-{
-    while (len > 0) {
-        ssize_t put = write(fd, bytes, len);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return error_errno(err, "write a blob");
-        bytes += put;
-        len -= (size_t)put;
-    }
-    return true;
+    return sha256_hex_is_valid(id);
 }
 
 static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char id[BLOB_ID],
                           struct error *err)
 {
-    AUTO(digest_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    if (!digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1)
-        return error_set(err, ERR_INTERNAL, "SHA-256 is not available");
-
+    AUTO(sha256_finish) struct sha256 hash;
     char step[COPY_STEP];
+
+    sha256_init(&hash);
     while (len > 0) {
         size_t want = len < COPY_STEP ? (size_t)len : COPY_STEP;
         ssize_t got = pread(from, step, want, (off_t)offset);
@@ -146,19 +119,14 @@ static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char 
             return error_errno(err, "read the bytes of a blob");
         if (got == 0)
             return error_set(err, ERR_INVALID, "the bytes of the blob end early");
-        if (EVP_DigestUpdate(digest, step, (size_t)got) != 1)
-            return error_set(err, ERR_INTERNAL, "SHA-256 failed");
-        if (!write_all(to, step, (size_t)got, err))
-            return false;
+        struct str bytes = {step, (size_t)got};
+        sha256_update(&hash, bytes);
+        if (!fd_write_all(to, bytes, err))
+            return error_wrap(err, "writing a blob");
         offset += (uint64_t)got;
         len -= (uint64_t)got;
     }
-
-    unsigned char sum[EVP_MAX_MD_SIZE];
-    unsigned int sum_len = 0;
-    if (EVP_DigestFinal_ex(digest, sum, &sum_len) != 1)
-        return error_set(err, ERR_INTERNAL, "SHA-256 failed");
-    hex_encode((struct str){(const char *)sum, sum_len}, id);
+    sha256_take(&hash, id);
     return true;
 }
 

@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/str.h"
 
-enum { BLOB_ID_LEN = 64, BLOB_ID = BLOB_ID_LEN + 1 }; /* lower-case hex */
+enum { BLOB_ID_LEN = SHA256_HEX_LEN, BLOB_ID = SHA256_HEX }; /* lower-case hex */
 
 struct blob_store;
 

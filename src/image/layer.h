@@ -15,7 +15,7 @@ struct layer_writer {
     int fd; /* borrowed */
     bool is_compressed;
     ZSTD_CCtx *zstd;
-    struct digest_state blob, diff;
+    struct sha256 blob, diff;
     struct archive *tar;
     char *packed;
     int64_t size, entries; /* bytes of the blob, entries so far */

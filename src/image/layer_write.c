@@ -11,7 +11,7 @@ enum { PACKED = 256 * 1024, CHUNK = 256 * 1024 };
 
 static la_ssize_t keep(struct layer_writer *writer, struct str bytes)
 {
-    digest_update(&writer->blob, bytes);
+    sha256_update(&writer->blob, bytes);
     writer->size += (int64_t)bytes.len;
     if (fd_write_all(writer->fd, bytes, &writer->err))
         return 0;
@@ -47,7 +47,7 @@ static la_ssize_t take_tar(struct archive *archive, void *arg, const void *bytes
     (void)archive;
     if (writer->is_dropped)
         return (la_ssize_t)len;
-    digest_update(&writer->diff, tar);
+    sha256_update(&writer->diff, tar);
     if ((writer->is_compressed ? compress(writer, tar, ZSTD_e_continue) : keep(writer, tar)) != 0)
         return -1;
     return (la_ssize_t)len;
@@ -68,8 +68,8 @@ static bool fail(struct layer_writer *writer, struct error *err)
 bool layer_writer_init(struct layer_writer *writer, int fd, bool is_compressed, struct error *err)
 {
     *writer = (struct layer_writer){.fd = fd, .is_compressed = is_compressed};
-    digest_init(&writer->blob);
-    digest_init(&writer->diff);
+    sha256_init(&writer->blob);
+    sha256_init(&writer->diff);
     writer->packed = alloc(PACKED);
     writer->tar = archive_write_new();
     writer->zstd = is_compressed ? ZSTD_createCCtx() : NULL;
@@ -96,8 +96,8 @@ void layer_writer_finish(struct layer_writer *writer)
     if (writer->tar)
         archive_write_free(writer->tar);
     ZSTD_freeCCtx(writer->zstd);
-    digest_finish(&writer->blob);
-    digest_finish(&writer->diff);
+    sha256_finish(&writer->blob);
+    sha256_finish(&writer->diff);
     free(writer->packed);
     *writer = (struct layer_writer){.fd = -1};
 }

@@ -40,7 +40,7 @@ static ssize_t fill(struct tar_source *source, char *into, size_t room)
         (void)error_errno(&source->err, "read the archive");
         return -1;
     }
-    digest_update(&source->blob, (struct str){into, (size_t)n});
+    sha256_update(&source->blob, (struct str){into, (size_t)n});
     source->in += n;
     return n;
 }
@@ -71,7 +71,7 @@ static la_ssize_t count_tar(struct tar_source *source, const void *bytes, la_ssi
                             : "the archive unpacks to over 200 times its size");
         return -1;
     }
-    digest_update(&source->diff, (struct str){bytes, (size_t)n});
+    sha256_update(&source->diff, (struct str){bytes, (size_t)n});
     return n;
 }
 
@@ -154,8 +154,8 @@ bool tar_reader_open(struct tar_reader *reader, int fd, enum tar_coding coding, 
     *reader = (struct tar_reader){
         .source = {.fd = fd, .max_out = max_bytes}
     };
-    digest_init(&source->blob);
-    digest_init(&source->diff);
+    sha256_init(&source->blob);
+    sha256_init(&source->diff);
     source->buffer = alloc(CHUNK);
     if (!read_head(source)) {
         *err = source->err;
@@ -180,8 +180,8 @@ void tar_reader_finish(struct tar_reader *reader)
         archive_read_free(reader->tar);
     if (reader->source.inflate)
         archive_read_free(reader->source.inflate);
-    digest_finish(&reader->source.blob);
-    digest_finish(&reader->source.diff);
+    sha256_finish(&reader->source.blob);
+    sha256_finish(&reader->source.diff);
     free(reader->source.buffer);
     *reader = (struct tar_reader){0};
 }

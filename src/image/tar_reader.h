@@ -14,7 +14,7 @@
 struct tar_source {
     int fd;
     int64_t in, out, max_out;
-    struct digest_state blob, diff;
+    struct sha256 blob, diff;
     struct archive *inflate; /* NULL for a plain tar */
     struct error err;        /* why a callback failed: libarchive keeps only a number */
     bool failed;

@@ -177,14 +177,7 @@ bool server_seed_keys(const char *data_dir, struct error *err)
 void keys_tag(const struct keys *keys, enum key_context context, const struct str *pieces, size_t n,
               uint8_t tag[BLAKE2B_LEN])
 {
-    struct blake2b state;
-    blake2b_init(&state, secret_reveal(&keys->subkeys[context]));
-    for (size_t i = 0; i < n; i++) {
-        uint64_t len = pieces[i].len;
-        blake2b_update(&state, bytes_of(&len, sizeof len));
-        blake2b_update(&state, pieces[i]);
-    }
-    blake2b_final(&state, tag);
+    blake2b_list(secret_reveal(&keys->subkeys[context]), pieces, n, tag);
 }
 
 void keys_hash_token(const struct keys *keys, struct str token, uint8_t hash[BLAKE2B_LEN])

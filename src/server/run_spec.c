@@ -175,12 +175,5 @@ void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[BLAKE
         spec->metadata,
         spec->tags,
     };
-    struct blake2b state;
-    blake2b_init(&state, (struct str){0});
-    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
-        uint64_t len = pieces[i].len;
-        blake2b_update(&state, (struct str){(const char *)&len, sizeof len});
-        blake2b_update(&state, pieces[i]);
-    }
-    blake2b_final(&state, fingerprint);
+    blake2b_list((struct str){0}, pieces, COUNT_OF(pieces), fingerprint);
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "base/wait.h"
 #include "engine/net/dns.h"
 #include "engine/net/netns.h"
 
@@ -137,17 +138,6 @@ static void keeper_check(struct network_pool *pool)
     pthread_mutex_lock(&pool->mutex);
 }
 
-static void keeper_wait(struct network_pool *pool, int64_t ms)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ms % 1000 * 1000000;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
-}
-
 static size_t ready_wanted(const struct network_pool *pool)
 {
     return pool->host->slots < READY_MAX ? (size_t)pool->host->slots : READY_MAX;
@@ -176,7 +166,7 @@ static void *keeper_main(void *arg)
     while (!pool->is_stopping || pool->ended) {
         bool has_work = may_make(pool) || pool->ended;
         if (has_work && !is_quiet(pool)) {
-            keeper_wait(pool, QUIET_MS);
+            wait_ms(&pool->changed, &pool->mutex, QUIET_MS);
         } else if (may_make(pool)) {
             keeper_make(pool);
         } else if (pool->ended) {
@@ -185,7 +175,7 @@ static void *keeper_main(void *arg)
             keeper_check(pool);
             checked_ms = time_boot_ms();
         } else {
-            keeper_wait(pool, pool->failed_ms ? BACK_OFF_MS : CHECK_MS);
+            wait_ms(&pool->changed, &pool->mutex, pool->failed_ms ? BACK_OFF_MS : CHECK_MS);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
