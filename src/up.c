@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ struct child {
     struct supervisor *supervisor;
     const char *name;
     const char *argv[8];
+    char path[PATH_MAX]; /* of the program */
     const char *const *env;
     int64_t stop_ms; /* between SIGTERM and SIGKILL */
     struct process process;
@@ -145,8 +147,25 @@ static void child_ended(void *arg, unsigned events UNUSED)
     start_later(child);
 }
 
+/* By its own name, so that lists of processes show it; by the descriptor's when the file has been
+ * replaced meanwhile, so that supervisor and children stay of one version. */
+static const char *program(char path[PATH_MAX])
+{
+    static const char own[] = "/proc/self/exe";
+    ssize_t len = readlink(own, path, PATH_MAX - 1);
+    struct stat ours, named;
+
+    if (len < 0)
+        return own;
+    path[len] = '\0';
+    bool is_same = stat(own, &ours) == 0 && stat(path, &named) == 0 &&
+                   ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+    return is_same ? path : own;
+}
+
 static bool launch(struct child *child, struct error *err)
 {
+    child->argv[0] = program(child->path);
     const struct process_spec spec = {
         .argv = child->argv,
         .env = child->env,
@@ -296,7 +315,7 @@ static void set_up_children(struct supervisor *supervisor, const struct invocati
     supervisor->server = (struct child){
         .supervisor = supervisor,
         .name = "server",
-        .argv = {"/proc/self/exe", "server", "--data-dir", data_dir, "--addr", address},
+        .argv = {NULL, "server", "--data-dir", data_dir, "--addr", address},
         .stop_ms = SERVER_STOP_MS,
         .process = {.pidfd = -1},
         .back_off_ms = BACK_OFF_MIN_MS,
@@ -304,8 +323,7 @@ static void set_up_children(struct supervisor *supervisor, const struct invocati
     supervisor->worker = (struct child){
         .supervisor = supervisor,
         .name = "worker",
-        .argv = {"/proc/self/exe", "worker", "--data-dir", data_dir, engine ? "--engine" : NULL,
-                 engine},
+        .argv = {NULL, "worker", "--data-dir", data_dir, engine ? "--engine" : NULL, engine},
         .env = worker_env(arena, data_dir),
         .stop_ms = WORKER_STOP_MS,
         .process = {.pidfd = -1},
