@@ -11,8 +11,8 @@ export function figure(
   unit: string,
   anchor?: { name: string; value: number },
 ): void {
-  const round = (number: number) => Number(number.toPrecision(4)).toString();
-  const against = anchor ? `${(value / anchor.value).toFixed(2)} ${anchor.name}` : "- -";
+  const round = (number: number, digits = 4) => String(Number(number.toPrecision(digits)));
+  const against = anchor ? `${round(value / anchor.value, 3)} ${anchor.name}` : "- -";
   const line = `${name} ${round(value)} ${unit} ${against}`;
   lines.push(line);
   process.stdout.write(`${line}\n`);
@@ -34,7 +34,8 @@ export function remember(path: string): void {
   const key = (line: string) => line.split(" ").filter((_, i) => i === 0 || i === 4).join(" ");
   const last = new Map<string, string>();
   if (existsSync(path))
-    for (const line of readFileSync(path, "utf8").split("\n").filter(Boolean)) last.set(key(line), line);
+    for (const line of readFileSync(path, "utf8").split("\n"))
+      if (line) last.set(key(line), line);
   for (const line of lines) {
     const before = last.get(key(line))?.split(" ");
     const [name, value, unit] = line.split(" ");

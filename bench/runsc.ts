@@ -9,7 +9,7 @@ import { data } from "./stack.ts";
 const base = "docker.io/library/node:24-bookworm-slim";
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-interface Runsc {
+export interface Runsc {
   rootfs: string;
   platform: string;
 }
@@ -46,9 +46,9 @@ async function prepare(): Promise<Runsc | undefined> {
   if (!(await has("runsc"))) return undefined;
   const rootfs = join(folder, "rootfs");
   for (const name of ["rootfs", "upper", "work", "runsc"]) mkdirSync(join(folder, name));
-  const lower = layers().reverse().join(":");
-  const options = `lowerdir=${lower},upperdir=${join(folder, "upper")},workdir=${join(folder, "work")}`;
-  await run("mount", ["-t", "overlay", "overlay", "-o", options, rootfs]);
+  const lower = `lowerdir=${layers().reverse().join(":")}`;
+  const upper = `upperdir=${join(folder, "upper")},workdir=${join(folder, "work")}`;
+  await run("mount", ["-t", "overlay", "overlay", "-o", `${lower},${upper}`, rootfs]);
   atEnd(() => execFileSync("umount", [rootfs]));
   const flags = await run("sh", ["-c", "runsc flags 2>&1 || true"]);
   return { rootfs, platform: flags.includes("systrap") ? "systrap" : "ptrace" };

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { resolve } from "node:path";
 import { note, run } from "../host.ts";
 import { figure } from "../report.ts";
-import { runNode, runsc } from "../runsc.ts";
+import { runNode, type Runsc, runsc } from "../runsc.ts";
 import { createRun, request, type Stack, startUp } from "../stack.ts";
 
 const size = 200_000_000;
@@ -38,7 +38,7 @@ async function rawPipe(stack: Stack): Promise<number> {
   return rate(JSON.parse(answer) as Transfer);
 }
 
-async function rawRunsc(raw: NonNullable<Awaited<ReturnType<typeof runsc>>>): Promise<number> {
+async function rawRunsc(raw: Runsc): Promise<number> {
   const child = runNode(raw, program);
   let bytes = 0;
   let first = 0;
@@ -59,6 +59,7 @@ export async function logThroughput(stack: Stack): Promise<void> {
   figure("log_throughput", value, "MB/s", { name: "goal_40", value: 40 });
   figure("log_throughput", value, "MB/s", { name: "raw_pipe", value: await rawPipe(stack) });
   const raw = await runsc();
-  if (raw) figure("log_throughput", value, "MB/s", { name: "runsc_pipe", value: await rawRunsc(raw) });
+  const anchor = raw && { name: "runsc_pipe", value: await rawRunsc(raw) };
+  if (anchor) figure("log_throughput", value, "MB/s", anchor);
   else note("skipped: runsc_pipe, runsc is not installed");
 }

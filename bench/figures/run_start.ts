@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { dockerNode, startDocker } from "../docker.ts";
 import { note, sleep } from "../host.ts";
 import { figure, median, quantile } from "../report.ts";
-import { runNode, runsc } from "../runsc.ts";
+import { runNode, type Runsc, runsc } from "../runsc.ts";
 import { awaitRun, createRun, getRun, type RunEvent, type Stack, startUp } from "../stack.ts";
 
 const program = "console.log(Date.now())";
@@ -14,8 +14,8 @@ type Phases = Map<string, number[]>;
 /** The steps the worker reports, by name. */
 function addPhases(events: RunEvent[], phases: Phases): void {
   for (const event of events) {
-    const { step, ms } = event.attributes;
-    if (event.kind !== "run.prepare" || typeof step !== "string" || typeof ms !== "number") continue;
+    if (event.kind !== "run.prepare") continue;
+    const { step, ms } = event.attributes as { step: string; ms: number };
     phases.set(step, [...(phases.get(step) ?? []), ms]);
   }
 }
@@ -32,7 +32,7 @@ async function startOnce(stack: Stack, phases: Phases): Promise<number> {
   return output.at - accepted;
 }
 
-export async function rawOnce(raw: NonNullable<Awaited<ReturnType<typeof runsc>>>): Promise<number> {
+export async function rawOnce(raw: Runsc): Promise<number> {
   const begun = Date.now();
   const child = runNode(raw, program);
   let out = "";
@@ -48,7 +48,7 @@ async function dockerOnce(): Promise<number> {
 }
 
 interface Anchors {
-  raw: Awaited<ReturnType<typeof runsc>>;
+  raw: Runsc | undefined;
   docker: boolean;
 }
 
@@ -76,8 +76,10 @@ async function measure(stack: Stack, name: string, rounds: number): Promise<void
   for (const [suffix, part] of [["p50", 0.5], ["p99", 0.99]] as const) {
     const value = quantile(ours.slice(1), part);
     if (used.length === 0) figure(`${name}_${suffix}`, value, "ms");
-    for (const [anchor, list] of used)
-      figure(`${name}_${suffix}`, value, "ms", { name: anchor, value: quantile(list.slice(1), part) });
+    for (const [anchor, list] of used) {
+      const reference = { name: anchor, value: quantile(list.slice(1), part) };
+      figure(`${name}_${suffix}`, value, "ms", reference);
+    }
   }
   for (const [step, list] of phases) note(`${name}: ${step} takes ${median(list)} ms`);
 }

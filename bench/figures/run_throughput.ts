@@ -1,7 +1,7 @@
 // Many short runs at once through a few slots, and as many raw containers by as many hands.
 import { note } from "../host.ts";
 import { figure } from "../report.ts";
-import { runsc } from "../runsc.ts";
+import { type Runsc, runsc } from "../runsc.ts";
 import { awaitRun, createRun, slots, type Stack, startUp } from "../stack.ts";
 import { rawOnce } from "./run_start.ts";
 
@@ -14,7 +14,7 @@ async function ours(stack: Stack): Promise<number> {
   return (count * 1000) / (Date.now() - begun);
 }
 
-async function theirs(raw: NonNullable<Awaited<ReturnType<typeof runsc>>>): Promise<number> {
+async function theirs(raw: Runsc): Promise<number> {
   const begun = Date.now();
   let left = count;
   const hand = async () => {

@@ -1,7 +1,7 @@
 // Memory of the server's process for each client that follows a run in which nothing happens.
 import { once } from "node:events";
 import { resolve } from "node:path";
-import { residentBytes, sleep, start, stop } from "../host.ts";
+import { note, residentBytes, sleep, start, stop } from "../host.ts";
 import { figure } from "../report.ts";
 import { createRun, request, type Stack, startServer, startUp } from "../stack.ts";
 
@@ -31,6 +31,7 @@ export async function sseClientBytes(stack: Stack): Promise<void> {
   const few = await withClients(stack, pid, run.id, 100);
   await sleep(500);
   const many = await withClients(stack, pid, run.id, 100 + clients);
+  note(`sse_client_bytes: ${few} bytes with 100 clients, ${many} with ${100 + clients}`);
   const value = (many - few) / clients;
   figure("sse_client_bytes", value, "bytes", { name: "goal_4096", value: 4096 });
 }
