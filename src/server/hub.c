@@ -16,28 +16,45 @@ void wakes_add(struct wakes *wakes, const char *kind, const char *id)
         if (strcmp(wakes->topics[i], topic) == 0)
             return;
     if (wakes->n == WAKES_MAX)
-        abort();
-    memcpy(wakes->topics[wakes->n++], topic, sizeof topic);
+        wakes->is_everyone = true;
+    else
+        memcpy(wakes->topics[wakes->n++], topic, sizeof topic);
+}
+
+static bool notify_others(struct tx *tx, const struct wakes *wakes, struct error *err)
+{
+    for (size_t i = 0; i < wakes->n; i++)
+        if (!store_notify(tx, str_of(wakes->topics[i]), err))
+            return false;
+    return !wakes->is_everyone || store_notify(tx, STR(TOPIC_ALL), err);
 }
 
 bool hub_commit(struct hub *hub, struct tx **tx, const struct wakes *wakes, struct error *err)
 {
-    if (store_is_postgres(hub->server->store)) {
-        for (size_t i = 0; i < wakes->n; i++)
-            if (!store_notify(*tx, str_of(wakes->topics[i]), err))
-                return false;
-    }
+    if (store_is_postgres(hub->server->store) && !notify_others(*tx, wakes, err))
+        return false;
     if (!store_commit(tx, err))
         return false;
     for (size_t i = 0; i < wakes->n; i++)
         hub_wake(hub, wakes->topics[i]);
+    if (wakes->is_everyone)
+        hub_wake(hub, TOPIC_ALL);
     return true;
+}
+
+static void wake_everyone(void *arg)
+{
+    struct hub *hub = arg;
+    caller_cache_clear(&hub->server->callers);
+    http_server_wake_all(hub->server->http);
 }
 
 void hub_wake(struct hub *hub, const char *topic)
 {
     if (strcmp(topic, TOPIC_AUTH) == 0)
         caller_cache_clear(&hub->server->callers);
+    else if (hub->server->http && strcmp(topic, TOPIC_ALL) == 0)
+        loop_post(hub->server->loop, wake_everyone, hub);
     else if (hub->server->http)
         http_server_wake(hub->server->http, topic);
 }
@@ -84,8 +101,7 @@ static void attach_on_loop(void *arg)
     else
         log_info("notifications are back");
     /* What was committed meanwhile was told to nobody here. */
-    caller_cache_clear(&hub->server->callers);
-    http_server_wake_all(hub->server->http);
+    wake_everyone(hub);
 }
 
 static void retry_on_loop(void *arg)

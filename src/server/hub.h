@@ -15,10 +15,13 @@ enum { WAKES_MAX = 256, TOPIC_TEXT = 64 };
 struct wakes {
     char topics[WAKES_MAX][TOPIC_TEXT];
     size_t n;
+    bool is_everyone; /* there were more than fit: everything that waits looks again */
 };
 
 /* TOPIC_AUTH: credentials changed; every server forgets whom it knows. */
 #define TOPIC_AUTH "auth"
+/* TOPIC_ALL: more changed than can be named. */
+#define TOPIC_ALL "all"
 
 struct server;
 
@@ -29,7 +32,7 @@ struct hub {
     int fd;
 };
 
-/* The same topic twice is kept once; more than WAKES_MAX is a bug and aborts. */
+/* The same topic twice is kept once; more than WAKES_MAX wake everyone. */
 void wakes_add(struct wakes *wakes, const char *kind, const char *id);
 
 /* Commits, then wakes. */
