@@ -84,7 +84,7 @@ static bool write_state(struct tx *tx, const struct run_row *before, const struc
                after->active_since_ms ? V_INT(after->active_since_ms) : V_NULL,
                V_INT(after->attempt), V_INT(after->dispatches)))
         return false;
-    return rows.n_changed == 1 || error_set(err, ERR_CONFLICT, "the run moved meanwhile");
+    return rows.n_changed == 1 || store_lost_race(err, "the run moved meanwhile");
 }
 
 static void note(const struct run_row *run, struct wakes *wakes)
@@ -225,7 +225,7 @@ static bool write_end(struct tx *tx, const struct run_row *before, const struct 
                has_error ? V_STR(buf_str(&failure)) : V_NULL, V_INT(after->active_ms), V_INT(now)))
         return false;
     if (rows.n_changed != 1)
-        return error_set(err, ERR_CONFLICT, "the run moved meanwhile");
+        return store_lost_race(err, "the run moved meanwhile");
     return !end->output.ptr || is_cancelled ||
            STORE(tx, &run_output_set, NULL, NULL, err, V_TEXT(before->id), V_STR(end->output));
 }

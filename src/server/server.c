@@ -122,6 +122,7 @@ static bool start_http(struct server *server, struct error *err)
         .n_routes = n_server_routes,
         .app = server,
         .authorize = caller_authorize,
+        .is_passing = store_is_retryable,
         .answered = answered,
         .spool_dir = server->spool_dir,
         .json_max = JSON_MAX,

@@ -146,6 +146,13 @@ bool store_is_retryable(const struct error *err)
     return err->code == ERR_CONFLICT && err->sys == ERROR_SYS_RETRYABLE;
 }
 
+bool store_lost_race(struct error *err, const char *what)
+{
+    error_set(err, ERR_CONFLICT, "%s", what);
+    err->sys = ERROR_SYS_RETRYABLE;
+    return false;
+}
+
 bool store_notify(struct tx *tx, struct str topic, struct error *err)
 {
     if (!may_continue(tx, err))

@@ -78,8 +78,11 @@ bool store_run(struct tx *tx, const struct query *query, const struct value *par
                size_t n_params, struct arena *arena, struct rows *rows, struct error *err) MUST_USE;
 
 /* Whether the same transaction, begun again, may succeed: a deadlock or a serialization
- * failure of PostgreSQL. */
+ * failure of PostgreSQL, or a lost compare-and-set. */
 bool store_is_retryable(const struct error *err);
+
+/* For a compare-and-set that changed nothing: a conflict that is retryable. Returns false. */
+bool store_lost_race(struct error *err, const char *what);
 
 /* store_run(…) with the parameters written out:
  * STORE(tx, &run_get, arena, &rows, err, V_TEXT(id)) */
