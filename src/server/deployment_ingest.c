@@ -13,7 +13,7 @@
 #include "server/input.h"
 #include "store/queries.h"
 
-enum { TASKS_MAX = 1000, LIST_MAX = 256, GUEST_ABI = 1 };
+enum { TASKS_MAX = 1000, LIST_MAX = 256, GUEST_ABI = 1, LIMIT_MAX = INT32_MAX };
 
 struct manifest_task {
     struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets;
@@ -106,15 +106,25 @@ static void fingerprint_of(const struct manifest_sandbox *sandbox, struct str di
     hex_encode((struct str){(const char *)raw, sizeof raw}, hex);
 }
 
+static bool is_value(struct str raw)
+{
+    return raw.ptr && !str_equal(raw, STR("null"));
+}
+
 static bool add_queue(struct ingest *in, const struct manifest_queue *queue, struct error *err)
 {
     int64_t limit = 0;
-    bool has_limit = queue->concurrency_limit.ptr &&
-                     json_find_int(str_of(arena_printf(&in->arena, "{\"n\":%.*s}",
-                                                       (int)queue->concurrency_limit.len,
-                                                       queue->concurrency_limit.ptr)),
-                                   "n", &limit);
+    struct str raw = queue->concurrency_limit;
+    bool has_limit = is_value(raw);
 
+    if (!name_check(NAME_QUEUE, "queue", queue->name, err))
+        return false;
+    if (has_limit &&
+        (!json_find_int(str_of(arena_printf(&in->arena, "{\"n\":%.*s}", (int)raw.len, raw.ptr)),
+                        "n", &limit) ||
+         limit < 1 || limit > LIMIT_MAX))
+        return error_set(err, ERR_INVALID, "the limit of queue %.*s must be from 1 to %d",
+                         (int)queue->name.len, queue->name.ptr, LIMIT_MAX);
     return STORE(in->tx, &deployment_queue_insert, NULL, NULL, err, V_TEXT(in->deployment_id),
                  V_STR(queue->name), has_limit ? V_INT(limit) : V_NULL);
 }
@@ -126,6 +136,8 @@ static bool add_sandbox(struct ingest *in, size_t index, struct error *err)
     const struct wire_build_image *images = in->built->images.items, *image = NULL;
     char fingerprint[65];
 
+    if (!name_check(NAME_ID, "sandbox id", sandbox->id, err))
+        return false;
     for (size_t i = 0; i < in->built->images.n; i++)
         if (str_equal(images[i].id, sandbox->image_id))
             image = &images[i];
@@ -154,11 +166,6 @@ static const char *sandbox_row(const struct ingest *in, struct str id)
     return NULL;
 }
 
-static bool is_value(struct str raw)
-{
-    return raw.ptr && !str_equal(raw, STR("null"));
-}
-
 static bool add_task(struct ingest *in, const struct manifest_task *task, struct error *err)
 {
     const char *sandbox = sandbox_row(in, task->sandbox_id);
@@ -166,6 +173,9 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
     char id[ID_TEXT];
     int64_t ttl_ms = 0;
 
+    if (!name_check(NAME_ID, "task id", task->id, err) ||
+        !name_check(NAME_QUEUE, "queue", task->queue, err))
+        return false;
     if (!sandbox)
         return error_set(err, ERR_INVALID, "task %.*s names a sandbox that is not there",
                          (int)task->id.len, task->id.ptr);
@@ -270,6 +280,8 @@ static bool ingest(struct ingest *in, struct wakes *wakes, struct error *err)
     in->environment_id = row_text(&rows, 0, DEPLOYMENT_LOAD_ENVIRONMENT_ID);
     wakes_add(wakes, "deployment:", in->deployment_id);
     wakes_add(wakes, "env:", in->environment_id);
+    if (!in->built->manifest.ptr)
+        return error_set(err, ERR_INVALID, "/manifest is missing");
     return json_read_loose(in->built->manifest, manifest_fields, &in->manifest, sizeof in->manifest,
                            &in->arena, err) &&
            add_rows(in, err) && write_deployed(in, before, err) &&

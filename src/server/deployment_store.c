@@ -74,6 +74,8 @@ bool deployment_start_build(struct tx *tx, const char *id, const char *worker_id
         !STORE(tx, &deployment_begin, &arena, &rows, err, V_TEXT(id), V_TEXT(before),
                V_INT(time_now_ms())))
         return false;
+    if (rows.n_changed != 1)
+        return store_lost_race(err, "the deployment moved meanwhile");
     json_open(&json, NULL);
     json_string(&json, "worker_id", worker_id);
     json_string(&json, "lease_id", lease_id);

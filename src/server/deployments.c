@@ -201,7 +201,7 @@ static bool fail_cancelled(struct call *call, struct tx *tx, const struct rows *
                V_STR(buf_str(&failure)), V_INT(time_now_ms())))
         return false;
     if (changed.n_changed != 1)
-        return error_set(err, ERR_CONFLICT, "the deployment moved meanwhile; try again");
+        return store_lost_race(err, "the deployment moved meanwhile; try again");
     struct event event = {.kind = "deployment.failed",
                           .severity = "error",
                           .attributes = buf_str(&attributes)};
@@ -223,9 +223,10 @@ bool deployment_cancel_post(struct call *call, struct response *res, struct erro
     struct str state = row_str(&rows, 0, DEPLOYMENT_PEEK_STATE);
     if (!str_equal(state, STR("queued")) && !str_equal(state, STR("building")))
         return error_set(err, ERR_DEPLOYMENT_TERMINAL, "the build is over");
-    if (!fail_cancelled(call, tx, &rows, body.reason, err) ||
-        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(id)) ||
-        !outbox_revoke(tx, "build", id, body.reason, &wakes, err))
+    /* Its lease before itself: the order of the workers' reports. */
+    if (!outbox_revoke(tx, "build", id, body.reason, &wakes, err) ||
+        !fail_cancelled(call, tx, &rows, body.reason, err) ||
+        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(id)))
         return false;
 
     wakes_add(&wakes, "deployment:", id);

@@ -8,7 +8,8 @@
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
-enum { ASSIGNED_MS = 60 * 1000, ENV_MAX = 1024 * 1024 };
+/* PAYLOADS_MAX: an answer holds one payload of any size, or many small ones. */
+enum { ASSIGNED_MS = 60 * 1000, ENV_MAX = 1024 * 1024, PAYLOADS_MAX = 8 * 1024 * 1024 };
 
 static struct str column(const struct rows *rows, size_t at)
 {
@@ -132,15 +133,25 @@ static bool build_grant_of(struct claim *claim, struct tx *tx, const char *lease
     return open_env(claim, &rows, &grant->build.env, err);
 }
 
+static bool has_place(const struct claim *claim)
+{
+    return claim->n_grants < claim->max_grants && claim->n_bytes < PAYLOADS_MAX;
+}
+
 bool dispatch_grant(struct claim *claim, struct tx *tx, const char *lease_id, struct error *err)
 {
     struct wire_grant *grant = &claim->grants[claim->n_grants];
 
+    if (!has_place(claim))
+        return true;
     *grant = (struct wire_grant){0};
     if (!run_grant_of(claim, tx, lease_id, grant, err) ||
         (!grant->has_run && !build_grant_of(claim, tx, lease_id, grant, err)))
         return false;
-    claim->n_grants += grant->has_run || grant->has_build;
+    if (!grant->has_run && !grant->has_build)
+        return error_set(err, ERR_INTERNAL, "lease %s has no subject", lease_id);
+    claim->n_grants++;
+    claim->n_bytes += grant->run.payload.len;
     return true;
 }
 
@@ -236,9 +247,25 @@ static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, str
                  V_TEXT(claim->arch ? claim->arch : ""));
 }
 
+bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err)
+{
+    struct rows item;
+
+    if (!find_next(claim, tx, &item, err))
+        return false;
+    *has = item.n_rows > 0;
+    return true;
+}
+
+bool dispatch_lock(struct tx *tx, const char *worker_id, struct error *err)
+{
+    return STORE(tx, &worker_group_lock, NULL, NULL, err, V_TEXT(worker_id));
+}
+
+/* The subject is locked before its row in the queue, as those do who end it there. */
 static bool claim_all(struct claim *claim, struct tx *tx, struct wakes *wakes, struct error *err)
 {
-    while (claim->n_grants < claim->max_grants) {
+    while (has_place(claim)) {
         char lease_id[ID_TEXT];
         struct rows item, rows;
         bool moved;
@@ -248,9 +275,8 @@ static bool claim_all(struct claim *claim, struct tx *tx, struct wakes *wakes, s
         if (item.n_rows == 0)
             return true;
         id_make(lease_id);
-        if (!STORE(tx, &ready_take, claim->arena, &rows, err,
-                   V_STR(column(&item, CLAIM_NEXT_ID))) ||
-            !lease_subject(claim, tx, &item, lease_id, &moved, wakes, err))
+        if (!lease_subject(claim, tx, &item, lease_id, &moved, wakes, err) ||
+            !STORE(tx, &ready_take, claim->arena, &rows, err, V_STR(column(&item, CLAIM_NEXT_ID))))
             return false;
         if (!moved)
             continue;
@@ -261,17 +287,30 @@ static bool claim_all(struct claim *claim, struct tx *tx, struct wakes *wakes, s
     return true;
 }
 
+/* Under the group's lock the worker cannot be superseded, drained or lost any more. */
+static bool may_claim(struct claim *claim, struct tx *tx, bool *may, struct error *err)
+{
+    struct rows group, worker;
+
+    if (!STORE(tx, &group_lock, claim->arena, &group, err, V_TEXT(claim->group_id)) ||
+        !STORE(tx, &worker_epoch, claim->arena, &worker, err, V_TEXT(claim->worker_id)))
+        return false;
+    *may = group.n_rows == 1 && str_equal(column(&group, GROUP_LOCK_STATE), STR("active")) &&
+           worker.n_rows == 1 && row_int(&worker, 0, WORKER_EPOCH_EPOCH) == claim->epoch &&
+           str_equal(column(&worker, WORKER_EPOCH_STATE), STR("active"));
+    return true;
+}
+
 bool dispatch_claim(struct claim *claim, struct error *err)
 {
     struct server *server = claim->server;
     struct wakes wakes = {0};
-    struct rows group;
+    bool may;
     AUTO_TX tx = NULL;
 
-    if (!store_begin(server->store, &tx, err) ||
-        !STORE(tx, &group_lock, claim->arena, &group, err, V_TEXT(claim->group_id)))
+    if (!store_begin(server->store, &tx, err) || !may_claim(claim, tx, &may, err))
         return false;
-    if (group.n_rows == 0 || !str_equal(column(&group, GROUP_LOCK_STATE), STR("active")))
+    if (!may)
         return true;
     return claim_all(claim, tx, &wakes, err) && hub_commit(&server->hub, &tx, &wakes, err);
 }

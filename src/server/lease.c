@@ -37,6 +37,7 @@ bool lease_load(struct tx *tx, const char *id, struct arena *arena, struct lease
         .started_ms = row_int(&rows, 0, LEASE_LOCK_STARTED_MS),
         .expires_ms = row_int(&rows, 0, LEASE_LOCK_EXPIRES_MS),
         .prev_expires_ms = row_int(&rows, 0, LEASE_LOCK_PREV_EXPIRES_MS),
+        .state_deadline_ms = row_int(&rows, 0, LEASE_LOCK_STATE_DEADLINE_MS),
         .hard_deadline_ms = row_int(&rows, 0, LEASE_LOCK_HARD_DEADLINE_MS),
         .finalize_fp = row_str(&rows, 0, LEASE_LOCK_FINALIZE_FP),
         .complete_fp = row_str(&rows, 0, LEASE_LOCK_COMPLETE_FP),
@@ -81,6 +82,19 @@ bool lease_open(struct tx *tx, struct call *call, const struct wire_fence *fence
     if (!is_theirs || (lease_state_is_final(lease->state) && !may_be_over))
         return error_set(err, ERR_LEASE_STALE, "the lease is over");
     return true;
+}
+
+bool lease_is_for(const struct lease_row *lease, enum lease_subject subject, struct error *err)
+{
+    return lease->subject == subject || error_set(err, ERR_INVALID, "the lease is of a %s",
+                                                  lease->subject == SUBJECT_RUN ? "run" : "build");
+}
+
+bool lease_load_run(struct tx *tx, const struct lease_row *lease, struct arena *arena,
+                    struct run_row *run, struct error *err)
+{
+    return STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(lease->subject_id)) &&
+           run_row_load(tx, lease->subject_id, arena, run, err);
 }
 
 bool lease_apply(struct tx *tx, struct lease_row *lease, enum lease_event on, int64_t deadline_ms,
@@ -165,8 +179,20 @@ static bool lost_event(struct tx *tx, const struct lease_row *lease,
            append(tx, lease, "run.execution_lost", fault->source, &text, err);
 }
 
-static bool dead_letter(struct tx *tx, struct run_row *run, const struct lease_fault *fault,
-                        struct wakes *wakes, struct error *err)
+bool lease_finish_run(struct tx *tx, const struct lease_row *lease, struct run_row *run,
+                      enum run_event on, const struct run_end *end, struct wakes *wakes,
+                      struct error *err)
+{
+    if (!run_finish(tx, run, on, end, wakes, err))
+        return false;
+    const char *state = run->status == RUN_STATUS_CANCELLED ? "cancelled" : "failed";
+    wakes_add(wakes, "g", run->group_id);
+    return STORE(tx, &attempt_close, NULL, NULL, err, V_TEXT(run->id), V_INT(lease->attempt),
+                 V_TEXT(state), V_INT(time_now_ms()));
+}
+
+static bool dead_letter(struct tx *tx, const struct lease_row *lease, struct run_row *run,
+                        const struct lease_fault *fault, struct wakes *wakes, struct error *err)
 {
     const struct run_end end = {
         .layer = fault->layer ? fault->layer : "guest_runtime",
@@ -175,7 +201,7 @@ static bool dead_letter(struct tx *tx, struct run_row *run, const struct lease_f
         .source = fault->source,
     };
 
-    return run_finish(tx, run, RUN_DISPATCH_LIMIT, &end, wakes, err);
+    return lease_finish_run(tx, lease, run, RUN_DISPATCH_LIMIT, &end, wakes, err);
 }
 
 static bool give_back_run(struct server *server, struct tx *tx, struct lease_row *lease,
@@ -186,12 +212,13 @@ static bool give_back_run(struct server *server, struct tx *tx, struct lease_row
     bool was_started = lease->started_ms > 0;
     struct run_row run;
 
-    if (!run_row_load(tx, lease->subject_id, &arena, &run, err))
+    if (!lease_load_run(tx, lease, &arena, &run, err))
         return false;
     if (run_state_is_final(run.state))
         return true;
     if (run.state == RUN_PENDING_CANCEL)
-        return run_finish(tx, &run, on, &(struct run_end){.source = fault->source}, wakes, err);
+        return lease_finish_run(tx, lease, &run, on, &(struct run_end){.source = fault->source},
+                                wakes, err);
     if (was_started && !lost_event(tx, lease, fault, err))
         return false;
 
@@ -200,7 +227,7 @@ static bool give_back_run(struct server *server, struct tx *tx, struct lease_row
     if (!run_requeue(tx, &run, on, time_now_ms() + delay, wakes, err) ||
         !requeued_event(tx, lease, &run, fault, err))
         return false;
-    return !is_last || dead_letter(tx, &run, fault, wakes, err);
+    return !is_last || dead_letter(tx, lease, &run, fault, wakes, err);
 }
 
 bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lease,
@@ -226,7 +253,10 @@ bool lease_end_all(struct server *server, struct tx *tx, const char *worker_id,
     for (size_t i = 0; i < rows.n_rows; i++) {
         struct lease_row lease = {0};
 
-        if (!lease_load(tx, row_text(&rows, i, LEASES_OF_WORKER_ID), &arena, &lease, err) ||
+        if (!lease_load(tx, row_text(&rows, i, LEASES_OF_WORKER_ID), &arena, &lease, err))
+            return false;
+        /* Its end may have been reported while its lock was waited for. */
+        if (!lease_state_is_final(lease.state) &&
             !lease_give_back(server, tx, &lease, fault, wakes, err))
             return false;
     }

@@ -19,7 +19,8 @@ struct lease_row {
     enum lease_subject subject;
     enum lease_state state;
     int64_t attempt, sequence, epoch;
-    int64_t granted_ms, started_ms, expires_ms, prev_expires_ms, hard_deadline_ms;
+    int64_t granted_ms, started_ms, expires_ms, prev_expires_ms;
+    int64_t state_deadline_ms, hard_deadline_ms;          /* 0: none */
     struct str finalize_fp, complete_fp, complete_answer; /* ptr NULL: none */
 };
 
@@ -31,6 +32,14 @@ bool lease_load(struct tx *tx, const char *id, struct arena *arena, struct lease
  * With may_be_over a finished one is let through, for replays. */
 bool lease_open(struct tx *tx, struct call *call, const struct wire_fence *fence, bool may_be_over,
                 struct lease_row *lease, struct error *err) MUST_USE;
+
+/* ERR_INVALID when the route is for the other kind. */
+bool lease_is_for(const struct lease_row *lease, enum lease_subject subject,
+                  struct error *err) MUST_USE;
+
+/* Locks the lease's run, always after the lease, so that nobody moves it meanwhile. */
+bool lease_load_run(struct tx *tx, const struct lease_row *lease, struct arena *arena,
+                    struct run_row *run, struct error *err) MUST_USE;
 
 /* Moves the row by the table; ERR_LEASE_STALE when the move is not legal. */
 bool lease_apply(struct tx *tx, struct lease_row *lease, enum lease_event on, int64_t deadline_ms,
@@ -51,7 +60,14 @@ bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lea
                      const struct lease_fault *fault, struct wakes *wakes,
                      struct error *err) MUST_USE;
 
-/* Ends every live lease of a worker, as superseded by its new epoch. */
+/* Finishes the run of a lease that is over: the run, its open attempt, and a wake-up for its
+ * group, where another run may have waited for the place in the queue. */
+bool lease_finish_run(struct tx *tx, const struct lease_row *lease, struct run_row *run,
+                      enum run_event on, const struct run_end *end, struct wakes *wakes,
+                      struct error *err) MUST_USE;
+
+/* Ends every live lease of a worker. The caller holds the lock of its group, so that none is
+ * granted meanwhile. */
 bool lease_end_all(struct server *server, struct tx *tx, const char *worker_id,
                    const struct lease_fault *fault, struct wakes *wakes,
                    struct error *err) MUST_USE;

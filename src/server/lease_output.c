@@ -24,24 +24,48 @@ static bool find_end(struct call *call, struct tx *tx, const struct lease_row *l
     return true;
 }
 
+/* What is said again must be what was said before. Chunks of this same call are not looked at:
+ * they are not stored yet. */
+static bool is_repeated(struct call *call, struct tx *tx, const struct lease_row *lease,
+                        const struct wire_log_chunk *chunk, struct str said, struct error *err)
+{
+    int64_t start = chunk->offset, end = start + (int64_t)said.len;
+    struct rows rows;
+
+    if (!STORE(tx, &log_overlap, call->arena, &rows, err, V_TEXT(lease->subject_id),
+               V_INT(lease->sequence), V_STR(chunk->stream), V_INT(start), V_INT(end)))
+        return false;
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        int64_t at = row_int(&rows, i, LOG_OVERLAP_OFFSET_START);
+        struct str stored = row_str(&rows, i, LOG_OVERLAP_BYTES);
+        int64_t from = at > start ? at : start;
+        int64_t to = at + (int64_t)stored.len < end ? at + (int64_t)stored.len : end;
+
+        if (memcmp(stored.ptr + (from - at), said.ptr + (from - start), (size_t)(to - from)) != 0)
+            return error_set(err, ERR_CONFLICT, "/chunks: other bytes are stored at offset %lld",
+                             (long long)from);
+    }
+    return true;
+}
+
 /* The bytes of a chunk that are not stored yet; empty for a replay. */
-static bool new_bytes(struct call *call, const struct wire_log_chunk *chunk, int64_t end,
-                      struct str *bytes, struct error *err)
+static bool new_bytes(struct call *call, struct tx *tx, const struct lease_row *lease,
+                      const struct wire_log_chunk *chunk, int64_t end, struct str *bytes,
+                      struct error *err)
 {
     size_t len = base64_decoded_max(chunk->data.len);
     char *raw = arena_alloc(call->arena, len + 1);
 
     if (!base64_decode(chunk->data, raw, &len))
         return error_set(err, ERR_INVALID, "/chunks: data is not base64");
-    if (chunk->offset > end)
+    if (chunk->offset < 0 || chunk->offset > end)
         return error_set(err, ERR_CONFLICT, "/chunks: bytes before offset %lld are missing",
                          (long long)chunk->offset);
     int64_t known = end - chunk->offset;
-    if (known >= (int64_t)len)
-        *bytes = (struct str){0};
-    else
-        *bytes = (struct str){raw + known, len - (size_t)known};
-    return true;
+    if (known > (int64_t)len)
+        known = (int64_t)len;
+    *bytes = (struct str){raw + known, len - (size_t)known};
+    return known == 0 || is_repeated(call, tx, lease, chunk, (struct str){raw, (size_t)known}, err);
 }
 
 static bool store_chunk(struct tx *tx, const struct lease_row *lease,
@@ -90,7 +114,7 @@ static bool store_all(struct call *call, struct tx *tx, const struct lease_row *
 
         if (!is_out && !str_equal(chunks[i].stream, STR("stderr")))
             return error_set(err, ERR_INVALID, "/chunks: stream must be stdout or stderr");
-        if (!new_bytes(call, &chunks[i], *end, &bytes[i], err))
+        if (!new_bytes(call, tx, lease, &chunks[i], *end, &bytes[i], err))
             return false;
         offsets[i] = *end;
         *end += (int64_t)bytes[i].len;
@@ -122,6 +146,7 @@ bool lease_logs_post(struct call *call, struct response *res, struct error *err)
     if (!worker_read(call, wire_logs_fields, &logs, sizeof logs, err) ||
         !store_begin(server->store, &tx, err) ||
         !lease_open(tx, call, &logs.fence, false, &lease, err) ||
+        !lease_is_for(&lease, SUBJECT_RUN, err) ||
         !find_end(call, tx, &lease, "stdout", &ends.out, err) ||
         !find_end(call, tx, &lease, "stderr", &ends.err, err) ||
         !store_all(call, tx, &lease, &logs, &ends, err))
@@ -156,7 +181,25 @@ static const char *severity_of(struct str attributes, struct arena *arena)
                                             : "info";
 }
 
-static bool store_events(struct call *call, const char *prefix, struct error *err)
+/* What a worker may say; the rest of a history is the server's own. */
+static bool is_for_workers(enum lease_subject subject, struct str kind)
+{
+    static const struct {
+        enum lease_subject subject;
+        struct str kind;
+    } kinds[] = {
+        {SUBJECT_RUN,   STR("run.log")              },
+        {SUBJECT_BUILD, STR("deployment.build.step")},
+        {SUBJECT_BUILD, STR("deployment.build.log") },
+    };
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (kinds[i].subject == subject && str_equal(kinds[i].kind, kind))
+            return true;
+    return false;
+}
+
+static bool store_events(struct call *call, enum lease_subject subject, struct error *err)
 {
     struct server *server = server_of(call);
     struct wire_events wanted;
@@ -166,15 +209,16 @@ static bool store_events(struct call *call, const char *prefix, struct error *er
 
     if (!worker_read(call, wire_events_fields, &wanted, sizeof wanted, err) ||
         !store_begin(server->store, &tx, err) ||
-        !lease_open(tx, call, &wanted.fence, false, &lease, err))
+        !lease_open(tx, call, &wanted.fence, false, &lease, err) ||
+        !lease_is_for(&lease, subject, err))
         return false;
-    bool is_run = lease.subject == SUBJECT_RUN;
+    bool is_run = subject == SUBJECT_RUN;
     const struct wire_event *events = wanted.events.items;
     for (size_t i = 0; i < wanted.events.n; i++) {
         const char *kind = arena_text(call->arena, events[i].kind);
         bool fresh;
 
-        if (strncmp(kind, prefix, strlen(prefix)) != 0)
+        if (!is_for_workers(subject, events[i].kind))
             return error_set(err, ERR_INVALID, "/events: kind %s is not for workers", kind);
         if (!is_new(call, tx, &lease, &events[i], &fresh, err))
             return false;
@@ -197,10 +241,10 @@ static bool store_events(struct call *call, const char *prefix, struct error *er
 
 bool lease_events_post(struct call *call, struct response *res, struct error *err)
 {
-    return store_events(call, "run.log", err) && worker_answer_nothing(res, err);
+    return store_events(call, SUBJECT_RUN, err) && worker_answer_nothing(res, err);
 }
 
 bool build_progress_post(struct call *call, struct response *res, struct error *err)
 {
-    return store_events(call, "deployment.build.", err) && worker_answer_nothing(res, err);
+    return store_events(call, SUBJECT_BUILD, err) && worker_answer_nothing(res, err);
 }

@@ -12,7 +12,7 @@
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
-enum { ANSWER_MAX = 1024, ERROR_MAX = 256 * 1024 };
+enum { ERROR_MAX = 256 * 1024 };
 
 bool lease_finalize_post(struct call *call, struct response *res, struct error *err)
 {
@@ -25,13 +25,15 @@ bool lease_finalize_post(struct call *call, struct response *res, struct error *
     if (!worker_read(call, wire_finalize_fields, &wanted, sizeof wanted, err) ||
         !store_begin(server->store, &tx, err) ||
         !lease_open(tx, call, &wanted.fence, true, &lease, err) ||
-        !run_row_load(tx, lease.subject_id, call->arena, &run, err))
+        !lease_is_for(&lease, SUBJECT_RUN, err) ||
+        !lease_load_run(tx, &lease, call->arena, &run, err))
         return false;
     bool is_replay = lease.finalize_fp.ptr && str_equal(lease.finalize_fp, wanted.fingerprint);
     if (lease.finalize_fp.ptr && !is_replay)
         return error_set(err, ERR_LEASE_STALE, "the lease was finalized with another result");
-    if (!is_replay && lease_state_is_final(lease.state))
-        return error_set(err, ERR_LEASE_STALE, "the lease is over");
+    if (!is_replay && lease.state != LEASE_RUNNING)
+        return error_set(err, ERR_LEASE_STALE, "a lease that is %s has no result",
+                         lease_state_name(lease.state));
     if (!is_replay && (!STORE(tx, &lease_set_finalize, NULL, NULL, err, V_TEXT(lease.id),
                               V_STR(wanted.fingerprint)) ||
                        !store_commit(&tx, err)))
@@ -94,6 +96,7 @@ static bool retry_event(struct result *result, int64_t delay_ms, int64_t previou
 static bool finish_attempt(struct result *result, struct error *err)
 {
     const struct wire_complete *wanted = &result->wanted;
+    bool is_cancelled = result->run.state == RUN_PENDING_CANCEL;
     AUTO(buf_finish) struct buf text = {.max = ERROR_MAX};
     struct json_writer json = json_begin(&text);
 
@@ -102,8 +105,10 @@ static bool finish_attempt(struct result *result, struct error *err)
     if (!json_end(&json, err))
         return false;
     return STORE(result->tx, &attempt_finish, NULL, NULL, err, V_TEXT(result->run.id),
-                 V_INT(result->lease.attempt), V_STR(wanted->outcome), V_INT(wanted->exit_code),
-                 wanted->has_failure ? V_STR(buf_str(&text)) : V_NULL, V_INT(time_now_ms()));
+                 V_INT(result->lease.attempt),
+                 is_cancelled ? V_TEXT("cancelled") : V_STR(wanted->outcome),
+                 V_INT(wanted->exit_code), wanted->has_failure ? V_STR(buf_str(&text)) : V_NULL,
+                 V_INT(time_now_ms()));
 }
 
 static enum run_event event_of(const struct result *result)
@@ -142,7 +147,27 @@ static bool finish_run(struct result *result, struct error *err)
         end.message = wanted->failure.message;
         end.details = wanted->failure.details;
     }
-    return run_finish(result->tx, &result->run, event_of(result), &end, &result->wakes, err);
+    return lease_finish_run(result->tx, &result->lease, &result->run, event_of(result), &end,
+                            &result->wakes, err);
+}
+
+/* An outcome is one of three, with a failure exactly where something failed. */
+static bool result_is_sound(const struct result *result, struct error *err)
+{
+    struct str outcome = result->wanted.outcome;
+    bool is_failed = str_equal(outcome, STR("failed"));
+    bool is_cancelled = str_equal(outcome, STR("cancelled"));
+
+    if (!is_failed && !is_cancelled && !str_equal(outcome, STR("succeeded")))
+        return error_set(err, ERR_INVALID, "/outcome must be succeeded, failed or cancelled");
+    if (result->wanted.has_failure != is_failed)
+        return error_set(err, ERR_INVALID, "/failure belongs to a failed outcome, and only there");
+    if (is_cancelled && result->run.state != RUN_PENDING_CANCEL)
+        return error_set(err, ERR_CONFLICT, "nobody asked to cancel the run");
+    if (!result->lease.finalize_fp.ptr ||
+        !str_equal(result->lease.finalize_fp, result->wanted.fingerprint))
+        return error_set(err, ERR_LEASE_STALE, "the lease was not finalized with this result");
+    return true;
 }
 
 static enum lease_event lease_event_of(struct str outcome)
@@ -174,7 +199,7 @@ static bool complete(struct result *result, struct error *err)
 {
     const char *outcome = arena_text(result->call->arena, result->wanted.outcome);
 
-    return logs_are_whole(result, err) &&
+    return result_is_sound(result, err) && logs_are_whole(result, err) &&
            lease_apply(result->tx, &result->lease, lease_event_of(result->wanted.outcome), 0,
                        err) &&
            finish_attempt(result, err) &&
@@ -192,7 +217,8 @@ bool lease_complete_post(struct call *call, struct response *res, struct error *
 
     if (!worker_read(call, wire_complete_fields, &result.wanted, sizeof result.wanted, err) ||
         !store_begin(result.server->store, &tx, err) ||
-        !lease_open(tx, call, &result.wanted.fence, true, &result.lease, err))
+        !lease_open(tx, call, &result.wanted.fence, true, &result.lease, err) ||
+        !lease_is_for(&result.lease, SUBJECT_RUN, err))
         return false;
     if (result.lease.complete_fp.ptr &&
         str_equal(result.lease.complete_fp, result.wanted.fingerprint)) {
@@ -201,7 +227,7 @@ bool lease_complete_post(struct call *call, struct response *res, struct error *
     }
     if (lease_state_is_final(result.lease.state))
         return error_set(err, ERR_LEASE_STALE, "the lease is over");
-    if (!run_row_load(tx, result.lease.subject_id, call->arena, &result.run, err))
+    if (!lease_load_run(tx, &result.lease, call->arena, &result.run, err))
         return false;
     result.tx = tx;
     bool done = complete(&result, err);
@@ -226,7 +252,7 @@ static bool end_build(struct call *call, struct tx *tx, const struct lease_row *
         };
         return deployment_end_failed(tx, lease->subject_id, DEPLOYMENT_FAIL, &fault, wakes, err);
     }
-    if (!built->bundle.digest.ptr ||
+    if (!built->bundle.digest.ptr || !blob_id_is_valid(built->bundle.digest) ||
         !blob_has(server->blobs, arena_text(call->arena, built->bundle.digest)))
         return error_set(err, ERR_OBJECT_GONE, "the bundle is not in the store");
     return deployment_end_deployed(tx, lease->subject_id, built, wakes, err);
@@ -242,12 +268,15 @@ bool build_complete_post(struct call *call, struct response *res, struct error *
 
     if (!worker_read(call, wire_build_complete_fields, &built, sizeof built, err) ||
         !store_begin(server->store, &tx, err) ||
-        !lease_open(tx, call, &built.fence, true, &lease, err))
+        !lease_open(tx, call, &built.fence, true, &lease, err) ||
+        !lease_is_for(&lease, SUBJECT_BUILD, err))
         return false;
     if (lease.complete_fp.ptr && str_equal(lease.complete_fp, built.fingerprint))
         return worker_answer_nothing(res, err);
-    if (lease_state_is_final(lease.state) || lease.subject != SUBJECT_BUILD)
+    if (lease_state_is_final(lease.state))
         return error_set(err, ERR_LEASE_STALE, "the lease is over");
+    if (!str_equal(built.outcome, built.has_failure ? STR("failed") : STR("succeeded")))
+        return error_set(err, ERR_INVALID, "/failure belongs to a failed outcome, and only there");
     return lease_apply(tx, &lease, built.has_failure ? LEASE_FAIL : LEASE_SUCCEED, 0, err) &&
            end_build(call, tx, &lease, &built, &wakes, err) &&
            STORE(tx, &lease_set_complete, NULL, NULL, err, V_TEXT(lease.id),

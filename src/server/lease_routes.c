@@ -108,7 +108,7 @@ static bool start_run(struct lease_call *open, const struct wire_start *start, i
     struct run_row run;
     int64_t now = time_now_ms();
 
-    if (!run_row_load(open->tx, open->lease.subject_id, open->call->arena, &run, err))
+    if (!lease_load_run(open->tx, &open->lease, open->call->arena, &run, err))
         return false;
     /* Asked to end meanwhile: the program must not be let go. */
     if (run.state == RUN_PENDING_CANCEL)
@@ -167,6 +167,8 @@ bool lease_renew_post(struct call *call, struct response *res, struct error *err
     if (wanted.expires_ms == lease->expires_ms) {
         int64_t expires = time_now_ms() + open.server->config->lease_ttl_ms;
 
+        if (lease->hard_deadline_ms && expires > lease->hard_deadline_ms)
+            expires = lease->hard_deadline_ms;
         if (!STORE(open.tx, &lease_renew, NULL, NULL, err, V_TEXT(lease->id),
                    V_INT(wanted.expires_ms), V_INT(expires)) ||
             !commit(&open, err))
@@ -194,10 +196,11 @@ static bool fail_preparation(struct lease_call *open, const struct wire_reject *
     struct run_row run;
 
     if (!lease_apply(open->tx, &open->lease, LEASE_REJECT_FINAL, 0, err) ||
-        !run_row_load(open->tx, open->lease.subject_id, arena, &run, err))
+        !lease_load_run(open->tx, &open->lease, arena, &run, err))
         return false;
     return lease_released_event(open->tx, &open->lease, "failed", err) &&
-           run_finish(open->tx, &run, RUN_PREPARATION_FAILED, &end, &open->wakes, err);
+           lease_finish_run(open->tx, &open->lease, &run, RUN_PREPARATION_FAILED, &end,
+                            &open->wakes, err);
 }
 
 bool lease_reject_post(struct call *call, struct response *res, struct error *err)

@@ -4,6 +4,7 @@
 
 #include "base/own.h"
 #include "base/time.h"
+#include "server/caller.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -36,6 +37,18 @@ static void release(void *state)
     free(down);
 }
 
+/* The bearer alone would still be good when its worker is superseded or disabled. */
+static bool is_current(struct call *call, struct error *err)
+{
+    enum worker_state state;
+    AUTO_TX tx = NULL;
+
+    if (!store_begin_read(server_of(call)->store, &tx, err) ||
+        !worker_check(call, tx, caller_of(call)->epoch, &state, err))
+        return false;
+    return state != WORKER_DISABLED || error_set(err, ERR_FORBIDDEN, "the worker is disabled");
+}
+
 bool object_get(struct call *call, struct response *res, struct error *err)
 {
     struct str id = call_param(call, 0);
@@ -44,7 +57,8 @@ bool object_get(struct call *call, struct response *res, struct error *err)
 
     if (!blob_id_is_valid(id))
         return error_set(err, ERR_NOT_FOUND, "there is no such object");
-    if (!blob_open(server_of(call)->blobs, arena_text(call->arena, id), &fd, &size, err))
+    if (!is_current(call, err) ||
+        !blob_open(server_of(call)->blobs, arena_text(call->arena, id), &fd, &size, err))
         return false;
     struct download *down = alloc(sizeof *down);
     down->fd = fd;
@@ -70,7 +84,8 @@ bool object_put(struct call *call, struct response *res, struct error *err)
     if (!blob_id_is_valid(id))
         return error_set(err, ERR_INVALID, "an object is named by its sha256 in hex");
     const char *expected = arena_text(call->arena, id);
-    return blob_put_fd(server->blobs, call->upload_fd, 0, call->upload_len, expected, stored,
+    return is_current(call, err) &&
+           blob_put_fd(server->blobs, call->upload_fd, 0, call->upload_len, expected, stored,
                        err) &&
            store_begin(server->store, &tx, err) &&
            STORE(tx, &object_insert, NULL, NULL, err, V_TEXT(stored), V_TEXT("store"),

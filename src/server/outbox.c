@@ -57,5 +57,7 @@ bool outbox_revoke(struct tx *tx, const char *subject_kind, const char *subject_
            (STORE(tx, &lease_end, NULL, NULL, err, V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_ID)),
                   V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_STATE)), V_TEXT("cancelled"),
                   V_INT(time_now_ms())) &&
+            STORE(tx, &lease_operations_forget, NULL, NULL, err,
+                  V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_ID))) &&
             send_cancel(tx, &lease, reason, true, wakes, err));
 }

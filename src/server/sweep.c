@@ -10,13 +10,17 @@
 #include "model/worker_state.h"
 #include "server/deployment_store.h"
 #include "server/lease.h"
+#include "server/outbox.h"
+#include "server/worker_plane.h"
 #include "store/queries.h"
 
 enum {
     TICK_MS = 250,
+    REMIND_MS = 1000,
     BATCH = 100,
     GRACE_MS = 5 * 1000,
     SILENT_MS = 60 * 1000,
+    REGISTERING_MS = 5 * 60 * 1000,
     QUEUED_MAX_MS = 24 * 60 * 60 * 1000,
     BUILDING_MAX_MS = 60 * 60 * 1000,
     FORGET_MS = 10 * 60 * 1000,
@@ -33,7 +37,7 @@ struct sweeper {
 struct pass {
     struct server *server;
     struct arena arena;
-    int64_t now;
+    int64_t now, last; /* last: when the pass before this one looked */
 };
 
 /* One subject of a job in a transaction of its own: one that fails holds up no other. */
@@ -55,7 +59,24 @@ static void apply(struct pass *pass, const char *job, sweep_one *one, const char
         log_warn("sweep failed", LOG_STR("job", job), LOG_STR("subject", id), LOG_ERR(&err));
 }
 
-static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const char *reason,
+/* Judged by the locked row: it may have been renewed since it was found. */
+static bool find_cause(const struct pass *pass, const struct lease_row *lease,
+                       enum lease_event *cause, struct error *err)
+{
+    if (lease_state_is_final(lease->state))
+        return error_set(err, ERR_LEASE_STALE, "the lease is over");
+    if (lease->expires_ms < pass->now - GRACE_MS)
+        *cause = LEASE_EXPIRE;
+    else if (lease->state_deadline_ms && lease->state_deadline_ms < pass->now)
+        *cause = LEASE_STATE_DEADLINE;
+    else if (lease->hard_deadline_ms && lease->hard_deadline_ms < pass->now)
+        *cause = LEASE_HARD_DEADLINE;
+    else
+        return error_set(err, ERR_CONFLICT, "the lease is not overdue any more");
+    return true;
+}
+
+static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const char *detail UNUSED,
                       struct wakes *wakes, struct error *err)
 {
     struct lease_row lease = {0};
@@ -67,12 +88,9 @@ static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const ch
         .text = STR("the worker did not renew the lease"),
     };
 
-    if (!lease_load(tx, id, &pass->arena, &lease, err))
+    if (!lease_load(tx, id, &pass->arena, &lease, err) || !find_cause(pass, &lease, &fault.on, err))
         return false;
-    fault.on = strcmp(reason, "state") == 0  ? LEASE_STATE_DEADLINE
-               : strcmp(reason, "hard") == 0 ? LEASE_HARD_DEADLINE
-                                             : LEASE_EXPIRE;
-    if (!lease.started_ms && fault.on == LEASE_EXPIRE)
+    if (!lease.started_ms)
         fault.reason = "expired";
     if (fault.on != LEASE_HARD_DEADLINE || lease.subject != SUBJECT_RUN)
         return lease_give_back(pass->server, tx, &lease, &fault, wakes, err);
@@ -87,10 +105,12 @@ static bool end_lease(struct pass *pass, struct tx *tx, const char *id, const ch
     };
     struct run_row run;
     return lease_apply(tx, &lease, LEASE_HARD_DEADLINE, 0, err) &&
-           run_row_load(tx, lease.subject_id, &pass->arena, &run, err) &&
-           run_finish(tx, &run, RUN_MAX_DURATION, &end, wakes, err);
+           lease_load_run(tx, &lease, &pass->arena, &run, err) &&
+           lease_finish_run(tx, &lease, &run, RUN_MAX_DURATION, &end, wakes, err);
 }
 
+/* Leases first and the worker last, as a cancel locks its run before it writes to the worker. A
+ * heartbeat that came meanwhile undoes it all. */
 static bool lose_worker(struct pass *pass, struct tx *tx, const char *id, const char *state_text,
                         struct wakes *wakes, struct error *err)
 {
@@ -112,10 +132,12 @@ static bool lose_worker(struct pass *pass, struct tx *tx, const char *id, const 
         before == WORKER_REGISTERING ? WORKER_REGISTRATION_DEADLINE : WORKER_HEARTBEAT_LOST;
     if (!worker_state_apply(&after, on))
         return error_set(err, ERR_CONFLICT, "worker %s is not live", id);
-    return STORE(tx, &worker_set_state, &pass->arena, &rows, err, V_TEXT(id),
-                 V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
-                 V_INT(pass->now)) &&
-           lease_end_all(pass->server, tx, id, &fault, wakes, err);
+    if (!dispatch_lock(tx, id, err) || !lease_end_all(pass->server, tx, id, &fault, wakes, err) ||
+        !STORE(tx, &worker_lose, &pass->arena, &rows, err, V_TEXT(id),
+               V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
+               V_INT(pass->now - SILENT_MS), V_INT(pass->now)))
+        return false;
+    return rows.n_changed == 1 || error_set(err, ERR_CONFLICT, "worker %s is heard of again", id);
 }
 
 static bool expire_run(struct pass *pass, struct tx *tx, const char *id, const char *detail UNUSED,
@@ -125,8 +147,12 @@ static bool expire_run(struct pass *pass, struct tx *tx, const char *id, const c
                                 .source = "sweeper"};
     struct run_row run;
 
-    return run_row_load(tx, id, &pass->arena, &run, err) &&
-           run_finish(tx, &run, RUN_TTL, &end, wakes, err);
+    if (!STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(id)) ||
+        !run_row_load(tx, id, &pass->arena, &run, err))
+        return false;
+    if (run.started_ms)
+        return error_set(err, ERR_CONFLICT, "the run was started in time");
+    return run_finish(tx, &run, RUN_TTL, &end, wakes, err);
 }
 
 static bool end_cancelled(struct pass *pass, struct tx *tx, const char *id,
@@ -137,14 +163,14 @@ static bool end_cancelled(struct pass *pass, struct tx *tx, const char *id,
     struct run_row run;
     struct rows rows;
 
-    if (!STORE(tx, &lease_live_find, &pass->arena, &rows, err, V_TEXT("run"), V_TEXT(id)) ||
-        !run_row_load(tx, id, &pass->arena, &run, err))
+    if (!STORE(tx, &lease_live_find, &pass->arena, &rows, err, V_TEXT("run"), V_TEXT(id)))
         return false;
     if (rows.n_rows > 0 &&
         (!lease_load(tx, row_text(&rows, 0, LEASE_LIVE_FIND_ID), &pass->arena, &lease, err) ||
          !lease_apply(tx, &lease, LEASE_CANCEL_GRACE, 0, err)))
         return false;
-    return run_finish(tx, &run, RUN_CANCEL_GRACE, &end, wakes, err);
+    return run_row_load(tx, id, &pass->arena, &run, err) &&
+           lease_finish_run(tx, &lease, &run, RUN_CANCEL_GRACE, &end, wakes, err);
 }
 
 static bool fail_deployment(struct pass *pass UNUSED, struct tx *tx, const char *id,
@@ -159,7 +185,9 @@ static bool fail_deployment(struct pass *pass UNUSED, struct tx *tx, const char 
         .source = "sweeper",
     };
 
-    return deployment_end_failed(tx, id,
+    /* Its lease before itself: the order of the workers' reports. */
+    return outbox_revoke(tx, "build", id, fault.message, wakes, err) &&
+           deployment_end_failed(tx, id,
                                  queued ? DEPLOYMENT_QUEUE_DEADLINE : DEPLOYMENT_BUILD_DEADLINE,
                                  &fault, wakes, err);
 }
@@ -193,33 +221,49 @@ static void sweep(struct pass *pass, const char *job, const struct query *query,
     sweep(pass, job, query, (const struct value[]){__VA_ARGS__}, \
           sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), one)
 
-/* Polls of a group are woken when a delay ends; nobody else would. */
-static void wake_due(struct pass *pass)
+static void wake_groups(struct pass *pass, const struct query *query, const struct value *params,
+                        size_t n)
 {
-    const struct value params[] = {V_INT(pass->now), V_INT(pass->now - (int64_t)2 * TICK_MS)};
     struct rows rows;
 
-    if (!find(pass, &groups_due, params, COUNT_OF(params), &rows))
+    if (!find(pass, query, params, n, &rows))
         return;
     for (size_t i = 0; i < rows.n_rows; i++)
-        hub_wake(&pass->server->hub,
-                 arena_printf(&pass->arena, "g%s", row_text(&rows, i, GROUPS_DUE_GROUP_ID)));
+        hub_wake(&pass->server->hub, arena_printf(&pass->arena, "g%s", row_text(&rows, i, 0)));
 }
 
-void sweep_once(struct server *server)
+/* Polls of a group are woken when a delay ends, which nobody else would do; and now and then
+ * whenever there is something to give out, should a wake-up have been lost. */
+static void wake_polls(struct pass *pass)
 {
-    struct pass pass = {.server = server, .now = time_now_ms()};
+    const struct value params[] = {V_INT(pass->now), V_INT(pass->last)};
+
+    wake_groups(pass, &groups_due, params, 2);
+    if (pass->now / REMIND_MS != pass->last / REMIND_MS)
+        wake_groups(pass, &groups_waiting, params, 1);
+}
+
+static int64_t sweep_since(struct server *server, int64_t last)
+{
+    struct pass pass = {.server = server, .now = time_now_ms(), .last = last};
     int64_t now = pass.now;
 
     SWEEP(&pass, "leases", &leases_overdue, end_lease, V_INT(now), V_INT(now - GRACE_MS),
           V_INT(BATCH));
-    SWEEP(&pass, "workers", &workers_silent, lose_worker, V_INT(now - SILENT_MS), V_INT(BATCH));
+    SWEEP(&pass, "workers", &workers_silent, lose_worker, V_INT(now - SILENT_MS),
+          V_INT(now - REGISTERING_MS), V_INT(BATCH));
     SWEEP(&pass, "ttl", &runs_past_ttl, expire_run, V_INT(now), V_INT(BATCH));
     SWEEP(&pass, "cancel", &runs_past_cancel, end_cancelled, V_INT(now), V_INT(BATCH));
     SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
           V_INT(now - BUILDING_MAX_MS), V_INT(BATCH));
-    wake_due(&pass);
+    wake_polls(&pass);
     arena_finish(&pass.arena);
+    return now;
+}
+
+void sweep_once(struct server *server)
+{
+    sweep_since(server, time_now_ms() - TICK_MS);
 }
 
 static void forget_old(struct server *server)
@@ -237,14 +281,14 @@ static void forget_old(struct server *server)
 static void *sweeper_main(void *arg)
 {
     struct sweeper *sweeper = arg;
-    int64_t forget_ms = time_boot_ms() + FORGET_MS;
+    int64_t forget_ms = time_boot_ms() + FORGET_MS, last = time_now_ms();
 
     pthread_mutex_lock(&sweeper->lock);
     while (!sweeper->is_stopping) {
         struct timespec until;
 
         pthread_mutex_unlock(&sweeper->lock);
-        sweep_once(sweeper->server);
+        last = sweep_since(sweeper->server, last);
         if (time_boot_ms() > forget_ms) {
             forget_ms = time_boot_ms() + FORGET_MS;
             forget_old(sweeper->server);

@@ -19,7 +19,6 @@ enum {
     IN_USE_MS = 60 * 1000,
     CLAIMS_MAX = 128,
     ROLES_MAX = 256,
-    ANSWER_MAX = 40 * 1024 * 1024,
 };
 
 static const char bearer_prefix[] = "hlmr_wb_";
@@ -126,7 +125,7 @@ static struct str roles_text(const struct json_list *roles, struct arena *arena)
 
 static struct str labels_text(const struct json_map *labels, struct arena *arena)
 {
-    struct buf text = {.max = 64 * 1024};
+    struct buf text = {.max = KIB(64)};
     struct json_writer json = json_begin(&text);
     struct error err;
 
@@ -255,16 +254,29 @@ static bool open_session(struct call *call, struct tx *tx, const struct wire_ses
         .source = "control",
         .text = {"the worker started anew", 23},
     };
+    static const int64_t every_message = INT64_MAX; /* they were for the older process */
     const char *id = row_text(found, 0, WORKER_FIND_CREDENTIAL_ID);
     bool draining = str_equal(row_str(found, 0, WORKER_FIND_CREDENTIAL_STATE), STR("draining"));
     struct rows rows;
 
-    if (!STORE(tx, &worker_open_session, call->arena, &rows, err, V_TEXT(id),
+    /* The worker's row last: a cancel locks its run before it writes to the worker. */
+    if (!lease_end_all(server_of(call), tx, id, &fault, wakes, err) ||
+        !STORE(tx, &worker_open_session, call->arena, &rows, err, V_TEXT(id),
                V_STR(wanted->boot_id), V_STR(wanted->machine_id),
                V_TEXT(draining ? "draining" : "registering"), V_INT(time_now_ms())))
         return false;
     *epoch = row_int(&rows, 0, WORKER_OPEN_SESSION_EPOCH);
-    return lease_end_all(server_of(call), tx, id, &fault, wakes, err);
+    return STORE(tx, &worker_messages_forget, NULL, NULL, err, V_TEXT(id), V_INT(every_message));
+}
+
+/* Found again under the group's lock: another session of it may have been faster. */
+static bool find_for_session(struct call *call, struct tx *tx, const struct wire_session *wanted,
+                             struct rows *found, struct error *err)
+{
+    return find_by_credential(call, tx, wanted->worker_id, wanted->credential, found, err) &&
+           dispatch_lock(tx, row_text(found, 0, WORKER_FIND_CREDENTIAL_ID), err) &&
+           find_by_credential(call, tx, wanted->worker_id, wanted->credential, found, err) &&
+           identity_is_free(found, wanted, err);
 }
 
 bool worker_session_post(struct call *call, struct response *res, struct error *err)
@@ -278,8 +290,7 @@ bool worker_session_post(struct call *call, struct response *res, struct error *
 
     if (!worker_read(call, wire_session_fields, &wanted, sizeof wanted, err) ||
         !store_begin(server->store, &tx, err) ||
-        !find_by_credential(call, tx, wanted.worker_id, wanted.credential, &found, err) ||
-        !identity_is_free(&found, &wanted, err) ||
+        !find_for_session(call, tx, &wanted, &found, err) ||
         !open_session(call, tx, &wanted, &found, &epoch, &wakes, err) ||
         !hub_commit(&server->hub, &tx, &wakes, err))
         return false;

@@ -19,7 +19,7 @@ static bool superseded(struct error *err)
     return error_set(err, ERR_EPOCH_SUPERSEDED, "a newer process of this worker is active");
 }
 
-static bool load_state(struct call *call, struct tx *tx, const char *id, int64_t epoch,
+static bool load_state(struct call *call, struct tx *tx, const char *id, int64_t *epoch,
                        enum worker_state *state, struct error *err)
 {
     struct rows rows;
@@ -28,21 +28,33 @@ static bool load_state(struct call *call, struct tx *tx, const char *id, int64_t
         return false;
     if (rows.n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no worker %s", id);
-    if (epoch && row_int(&rows, 0, WORKER_EPOCH_EPOCH) != epoch)
-        return superseded(err);
+    *epoch = row_int(&rows, 0, WORKER_EPOCH_EPOCH);
     if (!worker_state_parse(row_str(&rows, 0, WORKER_EPOCH_STATE), state))
         return error_set(err, ERR_INTERNAL, "worker %s is in no known state", id);
     return true;
 }
 
-/* Stored as 0 any, 1 shared-kernel, 2 user-kernel, 3 microvm. */
+bool worker_check(struct call *call, struct tx *tx, int64_t epoch, enum worker_state *state,
+                  struct error *err)
+{
+    const struct caller *caller = caller_of(call);
+    int64_t newest = 0;
+
+    if (!load_state(call, tx, caller->id, &newest, state, err))
+        return false;
+    if (newest != epoch || caller->epoch != epoch || *state == WORKER_LOST)
+        return superseded(err);
+    return true;
+}
+
+/* The same numbers as the least grade of an environment. */
 static bool grade_number(struct str name, int64_t *number, struct error *err)
 {
     enum grade grade;
 
     if (!grade_parse(name, &grade))
         return error_set(err, ERR_INVALID, "capabilities.grade is no grade");
-    *number = (int64_t)grade + 1;
+    *number = (int64_t)grade;
     return true;
 }
 
@@ -61,7 +73,7 @@ bool worker_activate_post(struct call *call, struct response *res, struct error 
     if (!worker_read(call, wire_activate_fields, &wanted, sizeof wanted, err) ||
         !grade_number(wanted.capabilities.grade, &grade, err) ||
         !store_begin(server->store, &tx, err) ||
-        !load_state(call, tx, caller->id, wanted.epoch, &before, err))
+        !worker_check(call, tx, wanted.epoch, &before, err))
         return false;
     after = before;
     if (before != WORKER_DRAINING && before != WORKER_ACTIVE &&
@@ -123,11 +135,12 @@ bool worker_heartbeat_post(struct call *call, struct response *res, struct error
     struct server *server = server_of(call);
     struct wire_heartbeat beat;
     struct wire_heartbeat_answer answer = {.server_time_ms = time_now_ms()};
+    enum worker_state state;
     struct rows rows;
     AUTO_TX tx = NULL;
 
     if (!worker_read(call, wire_heartbeat_fields, &beat, sizeof beat, err) ||
-        !store_begin(server->store, &tx, err) ||
+        !store_begin(server->store, &tx, err) || !worker_check(call, tx, beat.epoch, &state, err) ||
         !STORE(tx, &worker_beat, call->arena, &rows, err, V_TEXT(caller_of(call)->id),
                V_INT(beat.epoch), V_INT(beat.number), V_TEXT("{}"),
                V_STR(list_text(&beat.paused, call->arena)),
@@ -136,8 +149,6 @@ bool worker_heartbeat_post(struct call *call, struct response *res, struct error
     if (rows.n_rows == 0)
         return superseded(err);
     answer.desired_state = row_str(&rows, 0, WORKER_BEAT_STATE);
-    if (str_equal(answer.desired_state, STR("lost")))
-        return superseded(err);
     return find_unknown(call, tx, &beat, &answer, err) && store_commit(&tx, err) &&
            worker_answer(res, wire_heartbeat_answer_fields, &answer, err);
 }
@@ -152,7 +163,7 @@ bool worker_drained_post(struct call *call, struct response *res, struct error *
 
     if (!worker_read(call, wire_drained_fields, &wanted, sizeof wanted, err) ||
         !store_begin(server->store, &tx, err) ||
-        !load_state(call, tx, caller_of(call)->id, wanted.epoch, &before, err) ||
+        !worker_check(call, tx, wanted.epoch, &before, err) ||
         !STORE(tx, &leases_of_worker, call->arena, &rows, err, V_TEXT(caller_of(call)->id)))
         return false;
     after = before;
@@ -214,6 +225,19 @@ bool worker_list_get(struct call *call, struct response *res, struct error *err)
     return json_end(&json, err);
 }
 
+/* Its polls wait for the group's work; they look again at what it may take now. */
+static bool wake_polls(struct call *call, struct tx *tx, const char *id, struct wakes *wakes,
+                       struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &worker_get, call->arena, &rows, err, V_TEXT(id)))
+        return false;
+    if (rows.n_rows == 1)
+        wakes_add(wakes, "g", row_text(&rows, 0, WORKER_GET_GROUP_ID));
+    return true;
+}
+
 static bool change(struct call *call, enum worker_event on, const char *message,
                    struct response *res, struct error *err)
 {
@@ -222,10 +246,11 @@ static bool change(struct call *call, enum worker_event on, const char *message,
     enum worker_state before = WORKER_LOST, after;
     char id[ID_TEXT];
     struct rows rows;
+    int64_t epoch;
     AUTO_TX tx = NULL;
 
     if (!call_id(call, 0, id, err) || !store_begin(server->store, &tx, err) ||
-        !load_state(call, tx, id, 0, &before, err))
+        !load_state(call, tx, id, &epoch, &before, err))
         return false;
     after = before;
     if (!worker_state_apply(&after, on))
@@ -235,7 +260,7 @@ static bool change(struct call *call, enum worker_event on, const char *message,
                V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
                V_INT(time_now_ms())) ||
         !outbox_send(tx, id, NULL, message, STR("{}"), &wakes, err) ||
-        !hub_commit(&server->hub, &tx, &wakes, err))
+        !wake_polls(call, tx, id, &wakes, err) || !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     const struct wire_state state = {str_of(worker_state_name(after))};
     return worker_answer(res, wire_state_fields, &state, err);

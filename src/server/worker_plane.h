@@ -2,6 +2,7 @@
 #pragma once
 
 #include "http/call.h"
+#include "model/worker_state.h"
 #include "protocol/worker_api.h"
 #include "server/context.h"
 
@@ -15,6 +16,10 @@ route_handler worker_list_get, worker_drain_post, worker_undrain_post;
 
 /* The authorize hook for PERM_WORKER routes. */
 bool worker_authorize(struct call *call, struct error *err);
+
+/* Whether the call comes from the newest process of a worker that is not lost. */
+bool worker_check(struct call *call, struct tx *tx, int64_t epoch, enum worker_state *state,
+                  struct error *err) MUST_USE;
 
 /* Body in, by its table; answer out, by its table. */
 bool worker_read(struct call *call, const struct json_field *fields, void *into, size_t size,
@@ -32,10 +37,18 @@ struct claim {
     bool runs, builds;
     struct wire_room room;
     struct wire_grant *grants;
-    size_t n_grants, max_grants;
+    size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */
 };
 bool dispatch_claim(struct claim *claim, struct error *err) MUST_USE;
 
-/* The grant of a lease that was given out before and not heard of. */
+/* Whether a claim would get something now. */
+bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err) MUST_USE;
+
+/* Takes the lock of the worker's group: until the commit no lease of it is granted. It comes
+ * before every other lock. */
+bool dispatch_lock(struct tx *tx, const char *worker_id, struct error *err) MUST_USE;
+
+/* The grant of a lease, into the list. Does nothing when the list is full or the answer would
+ * become too large: an unheard one is sent with a later poll. */
 bool dispatch_grant(struct claim *claim, struct tx *tx, const char *lease_id,
                     struct error *err) MUST_USE;

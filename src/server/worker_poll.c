@@ -17,6 +17,7 @@ struct poll {
     size_t n_messages;
     char topic[TOPIC_TEXT];
     bool is_active;
+    int64_t oldest_message; /* that is kept; 0: none */
 };
 
 static bool accepts(const struct wire_poll *wanted, struct str kind)
@@ -49,6 +50,7 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         str_equal(state, STR("disabled")))
         return error_set(err, ERR_EPOCH_SUPERSEDED, "this process of the worker is over");
     poll->is_active = str_equal(state, STR("active"));
+    poll->oldest_message = row_int(&rows, 0, WORKER_GET_OLDEST_MESSAGE);
     poll->claim = (struct claim){
         .server = server_of(call),
         .arena = call->arena,
@@ -64,6 +66,17 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .max_grants = GRANTS_MAX,
     };
     return true;
+}
+
+/* A person's reason may be longer than a worker reads; it is cut between characters. */
+static struct str cut(struct str text)
+{
+    if (text.len <= WIRE_TEXT_MAX)
+        return text;
+    text.len = WIRE_TEXT_MAX;
+    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
+        text.len--;
+    return text;
 }
 
 static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
@@ -84,6 +97,7 @@ static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
             .type = row_str(&rows, i, WORKER_MESSAGES_AFTER_TYPE),
         };
         json_find_text(body, "reason", arena, &message->reason);
+        message->reason = cut(message->reason);
         json_find_raw(body, "force", arena, &force);
         message->force = str_equal(force, STR("true"));
     }
@@ -99,23 +113,12 @@ static bool find_unheard(struct poll *poll, struct tx *tx, struct error *err)
     if (!STORE(tx, &leases_unheard, claim->arena, &rows, err, V_TEXT(claim->worker_id),
                V_INT(claim->epoch)))
         return false;
-    for (size_t i = 0; i < rows.n_rows && claim->n_grants < claim->max_grants; i++) {
+    for (size_t i = 0; i < rows.n_rows; i++) {
         struct str id = row_str(&rows, i, LEASES_UNHEARD_ID);
 
         if (!is_known(&poll->wanted, id) && !dispatch_grant(claim, tx, id.ptr, err))
             return false;
     }
-    return true;
-}
-
-static bool has_work(struct poll *poll, struct tx *tx, bool *has, struct error *err)
-{
-    struct rows rows;
-
-    if (!STORE(tx, &group_has_ready, poll->call->arena, &rows, err, V_TEXT(poll->claim.group_id),
-               V_INT(time_now_ms())))
-        return false;
-    *has = rows.n_rows > 0;
     return true;
 }
 
@@ -126,7 +129,7 @@ static bool forget_acknowledged(struct poll *poll, struct error *err)
     AUTO_TX tx = NULL;
 
     /* A write only when there is something to forget: an idle poll must stay a read. */
-    if (poll->n_messages == 0 || poll->messages[0].cursor == poll->wanted.cursor + 1)
+    if (!poll->oldest_message || poll->oldest_message > poll->wanted.cursor)
         return true;
     return store_begin(server->store, &tx, err) &&
            STORE(tx, &worker_messages_forget, poll->call->arena, &rows, err,
@@ -144,7 +147,7 @@ static bool look(struct poll *poll, bool *has, struct error *err)
         return false;
     if (poll->wanted.accept.n == 0 || !poll->is_active)
         return true;
-    return find_unheard(poll, tx, err) && has_work(poll, tx, has, err);
+    return find_unheard(poll, tx, err) && dispatch_has_work(&poll->claim, tx, has, err);
 }
 
 static void write_answer(struct poll *poll, struct wire_poll_answer *answer)

@@ -509,6 +509,7 @@ CREATE TABLE ready (
 );
 
 CREATE INDEX ready_order ON ready (lane_id, score_ms, id);
+CREATE INDEX ready_due ON ready (not_before_ms);
 CREATE INDEX ready_ttl ON ready (ttl_ms) WHERE ttl_ms IS NOT NULL;
 
 CREATE TABLE worker_messages (

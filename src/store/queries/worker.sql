@@ -9,8 +9,9 @@ INSERT INTO workers (id, group_id, resource_id, machine_id, credential_hash, key
 VALUES ($1, $2, $3, $4, $5, $6, 'registering', $7, $8, $9, $10, $11, $11, $11);
 
 -- name: worker_enlist_again (id, machine, hash, key_id, roles, labels, version, protocol, now)
-UPDATE workers SET machine_id = $2, credential_hash = $3, key_id = $4, state = 'registering',
-    roles = $5, labels = $6, version = $7, protocol = $8, heartbeat_ms = $9, updated_ms = $9
+UPDATE workers SET machine_id = $2, credential_hash = $3, key_id = $4,
+    state = CASE WHEN state = 'draining' THEN state ELSE 'registering' END, roles = $5,
+    labels = $6, version = $7, protocol = $8, heartbeat_ms = $9, updated_ms = $9
 WHERE id = $1;
 
 -- name: worker_find_credential (hash) -> id, group_id, machine_id, state, epoch, heartbeat_ms
@@ -27,9 +28,10 @@ UPDATE workers SET state = $4, capabilities = $5, engine = $6, grade = $7, accel
     arch = $9, heartbeat_ms = $10, updated_ms = $10
 WHERE id = $1 AND epoch = $2 AND state = $3;
 
--- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, message_cursor, drain_requested_ms
-SELECT id, group_id, state, epoch, grade, arch, message_cursor, drain_requested_ms FROM workers
-WHERE id = $1;
+-- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message
+SELECT w.id, w.group_id, w.state, w.epoch, w.grade, w.arch,
+    (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id)
+FROM workers w WHERE w.id = $1;
 
 -- name: worker_beat (id, epoch, number, free, paused, quarantined, now) -> state
 UPDATE workers SET heartbeat_ms = $7, heartbeat_number = $3, free = $4, paused = $5,
@@ -57,18 +59,22 @@ WHERE worker_id = $1 AND cursor > $2 ORDER BY cursor LIMIT 64;
 -- name: worker_messages_forget (worker, cursor)
 DELETE FROM worker_messages WHERE worker_id = $1 AND cursor <= $2;
 
--- name: workers_silent (before, limit) -> id, state
+-- name: workers_silent (before, registering_before, limit) -> id, state
 SELECT id, state FROM workers
 WHERE state IN ('registering', 'active', 'draining') AND heartbeat_ms < $1
-ORDER BY heartbeat_ms LIMIT $2;
+    AND (state <> 'registering' OR heartbeat_ms < $2)
+ORDER BY heartbeat_ms LIMIT $3;
+
+-- name: worker_lose (id, old_state, state, before, now)
+UPDATE workers SET state = $3, updated_ms = $5
+WHERE id = $1 AND state = $2 AND heartbeat_ms < $4;
 
 -- name: group_lock (id) -> state
 UPDATE worker_groups SET touched = touched + 1 WHERE id = $1 RETURNING state;
 
--- name: group_has_ready (group, now) -> one
-SELECT 1 FROM ready r JOIN lanes n ON n.id = r.lane_id JOIN environments e
-    ON e.id = n.environment_id
-WHERE e.group_id = $1 AND r.not_before_ms <= $2 LIMIT 1;
+-- name: worker_group_lock (worker)
+UPDATE worker_groups SET touched = touched + 1
+WHERE id = (SELECT group_id FROM workers WHERE id = $1);
 
 -- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch) -> id, kind, subject_id, lane_id, environment_id, project_id
 -- The environment with the fewest live leases among those with an item that fits; in it the
@@ -126,7 +132,7 @@ JOIN run_values v ON v.run_id = r.id
 JOIN deployment_tasks t ON t.id = r.deployment_task_id
 JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
 JOIN deployments d ON d.id = r.deployment_id
-JOIN objects o ON o.id = d.bundle_object_id
+LEFT JOIN objects o ON o.id = d.bundle_object_id
 WHERE l.id = $1 AND l.subject_kind = 'run';
 
 -- name: build_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, project_slug, deployment_id, content_hash, source_object_id, source_bytes, env_sealed, no_cache
@@ -138,11 +144,14 @@ JOIN projects p ON p.id = e.project_id
 JOIN deployments d ON d.id = l.subject_id
 WHERE l.id = $1 AND l.subject_kind = 'build';
 
--- name: lease_lock (id) -> id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence, worker_id, epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, hard_deadline_ms, finalize_fp, complete_fp, complete_answer
+-- name: lease_lock (id) -> id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence, worker_id, epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, state_deadline_ms, hard_deadline_ms, finalize_fp, complete_fp, complete_answer
 UPDATE leases SET expires_ms = expires_ms WHERE id = $1
 RETURNING id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence, worker_id,
-    epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, hard_deadline_ms,
-    finalize_fp, complete_fp, complete_answer;
+    epoch, state, live, granted_ms, started_ms, expires_ms, prev_expires_ms, state_deadline_ms,
+    hard_deadline_ms, finalize_fp, complete_fp, complete_answer;
+
+-- name: run_lock (id)
+UPDATE runs SET updated_ms = updated_ms WHERE id = $1;
 
 -- name: worker_epoch (id) -> epoch, state
 SELECT epoch, state FROM workers WHERE id = $1;
@@ -183,9 +192,20 @@ ON CONFLICT (run_id, number) DO UPDATE SET state = excluded.state;
 UPDATE attempts SET state = $3, exit_code = $4, error = $5, finished_ms = $6
 WHERE run_id = $1 AND number = $2;
 
+-- name: attempt_close (run, number, state, now)
+UPDATE attempts SET state = $3, finished_ms = $4
+WHERE run_id = $1 AND number = $2 AND state = 'executing';
+
 -- name: log_position (run, sequence, stream) -> end
-SELECT coalesce(max(offset_start + n_bytes), 0) FROM log_chunks
-WHERE run_id = $1 AND sequence = $2 AND stream = $3;
+SELECT coalesce((SELECT offset_start + n_bytes FROM log_chunks
+    WHERE run_id = $1 AND sequence = $2 AND stream = $3
+    ORDER BY offset_start DESC LIMIT 1), 0);
+
+-- name: log_overlap (run, sequence, stream, start, end) -> offset_start, bytes
+SELECT offset_start, bytes FROM log_chunks
+WHERE run_id = $1 AND sequence = $2 AND stream = $3 AND offset_start < $5
+    AND offset_start + n_bytes > $4
+ORDER BY offset_start;
 
 -- name: run_log_advance (run, chunks, stdout, stderr, now) -> log_cursor
 UPDATE runs SET log_cursor = log_cursor + $2, stdout_bytes = stdout_bytes + $3,
@@ -201,18 +221,17 @@ WHERE id = $1 AND state = $2;
 UPDATE deployments SET state = 'queued', updated_ms = $3 WHERE id = $1 AND state = $2;
 
 -- name: deployment_load (id) -> id, environment_id, state, build_number, version, created_ms, cancel_requested_ms
-SELECT id, environment_id, state, build_number, version, created_ms, cancel_requested_ms
-FROM deployments WHERE id = $1;
+UPDATE deployments SET updated_ms = updated_ms WHERE id = $1
+RETURNING id, environment_id, state, build_number, version, created_ms, cancel_requested_ms;
 
 -- name: build_requeue (id, deployment, lane, score, not_before)
 INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, memory_mib,
     disk_mib, min_grade)
-VALUES ($1, 'build', $2, $3, $4, $5, 0, 0, 0, 0);
+SELECT $1, 'build', d.id, $3, $4, $5, 0, 0, 0, e.min_grade
+FROM deployments d JOIN environments e ON e.id = d.environment_id WHERE d.id = $2;
 
--- name: leases_overdue (now, late, limit) -> id, reason
-SELECT id, CASE WHEN expires_ms < $2 THEN 'expire' WHEN state_deadline_ms < $1 THEN 'state'
-    ELSE 'hard' END
-FROM leases
+-- name: leases_overdue (now, late, limit) -> id
+SELECT id FROM leases
 WHERE live = 1 AND (expires_ms < $2 OR state_deadline_ms < $1 OR hard_deadline_ms < $1)
 ORDER BY expires_ms LIMIT $3;
 
@@ -234,6 +253,14 @@ ORDER BY created_ms LIMIT $3;
 SELECT DISTINCT e.group_id FROM ready r JOIN lanes n ON n.id = r.lane_id
 JOIN environments e ON e.id = n.environment_id
 WHERE r.not_before_ms > $2 AND r.not_before_ms <= $1;
+
+-- name: groups_waiting (now) -> group_id
+-- Groups with something to give out, should a wake-up have been missed.
+SELECT g.id FROM worker_groups g
+WHERE g.state = 'active' AND EXISTS (
+    SELECT 1 FROM environments e JOIN lanes n ON n.environment_id = e.id
+    JOIN ready r ON r.lane_id = n.id
+    WHERE e.group_id = g.id AND r.not_before_ms <= $1);
 
 -- name: idempotency_forget (now)
 DELETE FROM idempotency WHERE expires_ms <= $1;
