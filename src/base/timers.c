@@ -75,11 +75,8 @@ struct loop_timer *timers_add(struct timers *timers, int64_t due_ms, loop_fire *
 
     if (timers->n == timers->cap) {
         size_t cap = timers->cap ? 2 * timers->cap : 16;
-        struct loop_timer **heap = realloc(timers->heap, cap * sizeof(struct loop_timer *));
 
-        if (!heap)
-            abort();
-        timers->heap = heap;
+        timers->heap = alloc_more(timers->heap, cap * sizeof(struct loop_timer *));
         timers->cap = cap;
     }
     *timer = (struct loop_timer){

@@ -19,11 +19,7 @@ enum { GUARD_WAIT_MS = 15000, LOCK_WAIT_MS = 3000, LOCK_POLL_MS = 10 };
 
 static char *text_copy(const char *text)
 {
-    char *copy = text ? strdup(text) : NULL;
-
-    if (text && !copy)
-        abort();
-    return copy;
+    return text ? alloc_text(text) : NULL;
 }
 
 static void host_free(struct engine_host *host)

@@ -197,9 +197,7 @@ static void reclaimed_add(struct engine_host *host, const struct reclaimed *abou
     if (host->n_reclaimed == RECLAIMED_MAX)
         return;
     host->reclaimed =
-        reallocarray(host->reclaimed, host->n_reclaimed + 1, sizeof(*host->reclaimed));
-    if (!host->reclaimed)
-        abort();
+        alloc_more(host->reclaimed, (host->n_reclaimed + 1) * sizeof(*host->reclaimed));
     host->reclaimed[host->n_reclaimed++] = *about;
 }
 

@@ -76,12 +76,9 @@ static void ring_copy(void *arg)
 
 bool ring_create(struct service *service, int fd, struct ring **ring, struct error *err)
 {
-    struct ring *made = calloc(1, sizeof(*made));
+    struct ring *made = alloc(sizeof(*made));
 
-    if (!made)
-        abort();
-    made->service = service;
-    made->fd = fd;
+    *made = (struct ring){.service = service, .fd = fd};
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
     service_call(service, ring_attach, made);
     if (made->failed) {

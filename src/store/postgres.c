@@ -269,7 +269,7 @@ static struct postgres_store *create(const struct store_config *config)
     pthread_condattr_t attributes;
 
     *store = (struct postgres_store){.store.backend = &postgres_backend,
-                                     .url = strdup(config->url),
+                                     .url = alloc_text(config->url),
                                      .busy_ms = config->busy_ms,
                                      .connections = alloc(n * sizeof *store->connections),
                                      .n_connections = n};
