@@ -124,11 +124,19 @@ static const char *const *environment(const struct bootstrap *bootstrap)
     return env;
 }
 
-/* Hands on what the tool prints, line by line; keeps the last line that says why it failed. */
-static void follow(const struct bootstrap *bootstrap, FILE *lines, char last[LINE_MAX_LEN])
+/* Hands on what the tool prints, line by line, and closes it; keeps the last line that says why
+ * it failed. */
+static bool follow(const struct bootstrap *bootstrap, int fd, char last[LINE_MAX_LEN],
+                   struct error *err)
 {
     char line[LINE_MAX_LEN];
+    FILE *lines = fdopen(fd, "r");
 
+    if (!lines) {
+        error_errno(err, "open a pipe");
+        close(fd);
+        return false;
+    }
     while (fgets(line, sizeof line, lines)) {
         line[strcspn(line, "\r\n")] = '\0';
         if (strncmp(line, "I: ", 3) == 0)
@@ -136,12 +144,8 @@ static void follow(const struct bootstrap *bootstrap, FILE *lines, char last[LIN
         if (strncmp(line, "E: ", 3) == 0 || !last[0])
             memcpy(last, line, sizeof line);
     }
-}
-
-static void close_lines(FILE **lines)
-{
-    if (*lines)
-        (void)fclose(*lines);
+    (void)fclose(lines);
+    return true;
 }
 
 static bool run_tool(const struct bootstrap *bootstrap, const char *const *argv, struct error *err)
@@ -152,7 +156,7 @@ static bool run_tool(const struct bootstrap *bootstrap, const char *const *argv,
 
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_errno(err, "make a pipe");
-    AUTO(close_lines) FILE *lines = fdopen(ends[0], "r");
+    AUTO_FD int ours = ends[0];
     AUTO_FD int theirs = ends[1];
     struct process_spec spec = {
         .argv = argv,
@@ -161,14 +165,10 @@ static bool run_tool(const struct bootstrap *bootstrap, const char *const *argv,
         .n_fds = 2,
         .die_with_parent = true,
     };
-    if (!lines)
-        return error_errno(err, "open a pipe");
     if (!process_start(&spec, &process, err))
         return false;
-    close(theirs);
-    theirs = -1;
-    follow(bootstrap, lines, last);
-    if (!process_wait(&process, -1, &status, err))
+    close(take_fd(&theirs));
+    if (!follow(bootstrap, take_fd(&ours), last, err) || !process_wait(&process, -1, &status, err))
         return false;
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_NOT_FOUND)
         return error_set(err, ERR_UNAVAILABLE,

@@ -113,6 +113,15 @@ bool disk_try_lock(int folder, const char *name, int *fd, struct error *err)
     return true;
 }
 
+static void add_name(struct disk_names *list, size_t *room, const char *name)
+{
+    if (list->n == *room) {
+        *room = *room ? *room * 2 : 64;
+        list->names = alloc_more(list->names, *room * sizeof *list->names);
+    }
+    list->names[list->n++] = alloc_text(name);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -131,16 +140,7 @@ bool disk_list(int folder, size_t max, struct disk_names *names, struct error *e
             continue;
         if (list.n == max)
             return error_set(err, ERR_TOO_LARGE, "a folder has over %zu entries", max);
-        if (list.n == room) {
-            room = room ? room * 2 : 64;
-            char **grown = realloc(list.names, room * sizeof *grown);
-            if (!grown)
-                abort();
-            list.names = grown;
-        }
-        list.names[list.n] = strdup(entry->d_name);
-        if (!list.names[list.n++])
-            abort();
+        add_name(&list, &room, entry->d_name);
     }
     if (errno)
         return error_errno(err, "read a folder");

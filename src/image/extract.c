@@ -243,16 +243,9 @@ static void remember_folder(struct extract *extract, const char *path, struct ti
 {
     if (extract->n_folders == extract->room) {
         extract->room = extract->room ? extract->room * 2 : 256;
-        struct late_folder *grown = realloc(extract->folders, extract->room * sizeof *grown);
-        if (!grown)
-            abort();
-        extract->folders = grown;
+        extract->folders = alloc_more(extract->folders, extract->room * sizeof *extract->folders);
     }
-    struct late_folder *late = &extract->folders[extract->n_folders++];
-
-    *late = (struct late_folder){strdup(path), modified};
-    if (!late->path)
-        abort();
+    extract->folders[extract->n_folders++] = (struct late_folder){alloc_text(path), modified};
 }
 
 /* Makes room for a new entry: only our own whiteout may be there. */

@@ -28,7 +28,7 @@ static bool pass_through(struct testing *testing, const char *from, enum layer_t
     if (!testing_folder(to))
         return false;
     AUTO_FD int target = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = layer_writer_init(&writer, out, true, &testing->err) &&
+    bool ok = out >= 0 && layer_writer_init(&writer, out, true, &testing->err) &&
               layer_write_tree(&writer, folder, kind, 0, &testing->err) &&
               layer_writer_end(&writer, &layer, &testing->err) && lseek(out, 0, SEEK_SET) == 0 &&
               layer_apply(&layer, out, target, below, &budget, &testing->err);

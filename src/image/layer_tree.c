@@ -119,12 +119,8 @@ static const char *first_path(struct tree *tree, const struct stat *facts, const
     if (facts->st_nlink < 2 || tree->kind == LAYER_OF_PROJECT)
         return NULL;
     const char *found = map_find(&tree->links, name);
-    if (!found) {
-        char *copy = strdup(path);
-        if (!copy)
-            abort();
-        (void)map_put(&tree->links, name, copy);
-    }
+    if (!found)
+        (void)map_put(&tree->links, name, alloc_text(path));
     return found;
 }
 

@@ -28,10 +28,7 @@ static void add_entry(struct source *source, struct source_entry entry)
 {
     if (source->n == source->room) {
         source->room = source->room ? source->room * 2 : 64;
-        struct source_entry *grown = realloc(source->entries, source->room * sizeof *grown);
-        if (!grown)
-            abort();
-        source->entries = grown;
+        source->entries = alloc_more(source->entries, source->room * sizeof *source->entries);
     }
     source->entries[source->n++] = entry;
 }

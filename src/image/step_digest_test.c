@@ -272,7 +272,7 @@ TEST(a_step_is_one_short_line)
     CHECK_STR(text, "ENV TOKEN");
     char *many = arena_alloc(&arena, 1024);
     for (size_t i = 0; i < 300; i++)
-        memcpy(many + 2 * i, "\xc3\xa9", 2);
+        memcpy(many + 2 * i, "\xc3\xa9", sizeof "\xc3\xa9");
     CHECK(read_step(arena_printf(&arena, "{\"kind\":\"workdir\",\"path\":\"%s\"}", many), &arena,
                     &inputs));
     step_text(&inputs.step, text);

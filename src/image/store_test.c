@@ -184,7 +184,7 @@ TEST(two_processes_put_references_without_losing_one)
         _exit(0);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(image_list(o.store, &o.arena, &entries, &n, &o.testing.err));
-    CHECK(n == 2 * EACH);
+    CHECK(n == (size_t)2 * EACH);
 }
 
 TEST(unfinished_work_is_wiped_only_when_nobody_has_the_store_open)

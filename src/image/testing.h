@@ -36,7 +36,7 @@ static inline void testing_finish(struct testing *testing)
 
 #define TESTING(name)                               \
     AUTO(testing_finish) struct testing name = {0}; \
-    testing_init(&name)
+    testing_init(&(name))
 
 PRINTF_LIKE(2, 3)
 static inline const char *testing_path(const struct testing *testing, const char *fmt, ...)

@@ -205,11 +205,8 @@ static bool add_names(struct disk_names *all, struct disk_names *more)
 {
     if (!more->n)
         return true;
-    char **grown = realloc(all->names, (all->n + more->n) * sizeof *grown);
-    if (!grown)
-        abort();
-    memcpy(grown + all->n, more->names, more->n * sizeof *grown);
-    all->names = grown;
+    all->names = alloc_more(all->names, (all->n + more->n) * sizeof *all->names);
+    memcpy(all->names + all->n, more->names, more->n * sizeof *all->names);
     all->n += more->n;
     more->n = 0;
     return true;
