@@ -67,14 +67,14 @@ static const struct route routes[] = {
     {METHOD_GET, "/echo", 1, echo},
     {METHOD_POST, "/echo", 1, echo},
     {METHOD_DELETE, "/echo", 1, echo},
-    {METHOD_PUT, "/upload", 1, upload, .body_max = 8 * 1024 * 1024, .upload = true},
+    {METHOD_PUT, "/upload", 1, upload, .body_max = MIB(8), .upload = true},
     {METHOD_PUT, "/small", 1, upload, .body_max = 1024, .upload = true},
     {METHOD_GET, "/redirect", 1, redirect},
     {METHOD_GET, "/forever", 1, forever},
     {METHOD_GET, "/endless", 1, endless},
 };
 
-static struct http_answer answer = {.body.max = 64 * 1024};
+static struct http_answer answer = {.body.max = KIB(64)};
 
 static bool send(const struct http_request *request)
 {

@@ -34,7 +34,7 @@ static bool flood(struct call *call UNUSED, struct response *res, struct error *
 static const struct route routes[] = {
     {METHOD_GET, "/x", 1, plain, .body_max = ABUSE_BODY_MAX},
     {METHOD_POST, "/x", 1, plain, .body_max = ABUSE_BODY_MAX},
-    {METHOD_POST, "/upload", 1, plain, .body_max = 1024 * 1024, .upload = true},
+    {METHOD_POST, "/upload", 1, plain, .body_max = MIB(1), .upload = true},
     {METHOD_GET, "/flood", 1, flood},
 };
 

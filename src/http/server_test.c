@@ -282,7 +282,7 @@ TEST(a_chunked_body_over_its_limit_is_refused_on_the_way)
     static char chunk[70000] = "10000\r\n";
 
     memset(chunk + 7, 'a', 65536);
-    memcpy(chunk + 7 + 65536, "\r\n", 2);
+    memcpy(chunk + 7 + 65536, "\r\n", sizeof "\r\n");
     CHECK(testing_say(fd, STR("POST /api/large HTTP/1.1\r\n" CHUNKED HOST END)));
     for (int i = 0; i < 17; i++)
         CHECK(testing_say(fd, (struct str){chunk, 7 + 65536 + 2}));
@@ -378,7 +378,7 @@ TEST(a_big_answer_arrives_through_a_narrow_socket)
     AUTO_FD int fd = testing_dial_narrow();
 
     CHECK(ask_on(fd, "GET /api/big HTTP/1.1\r\n" HOST END, 200));
-    CHECK(reply.len == 8 * 1024 * 1024);
+    CHECK(reply.len == MIB(8));
     CHECK(ask_on(fd, "GET /health HTTP/1.1\r\n" HOST END, 200));
 }
 
@@ -454,7 +454,7 @@ int main(void)
 {
     static const struct http_config tweak = {
         .json_max = 4096,
-        .body_budget = 4 * 1024 * 1024,
+        .body_budget = MIB(4),
         .response_headers = "X-Everywhere: 1\r\n",
     };
 

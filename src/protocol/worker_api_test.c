@@ -2,7 +2,7 @@
 
 #include "base/test.h"
 
-static struct buf text = {.max = 1024 * 1024};
+static struct buf text = {.max = MIB(1)};
 static struct arena arena;
 static struct error err;
 
