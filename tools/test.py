@@ -54,7 +54,7 @@ def meson_suite(folder, suites, count, arguments=()):
         # A program that crashed, or that is no TAP program, counts as itself.
         if count.passed + count.failed + count.skipped == before:
             count.add(is_ok, entry["result"] == "SKIP")
-        elif not is_ok and " not ok" not in " " + (entry.get("stdout") or ""):
+        elif not is_ok and not re.search(r"^\s*not ok", entry.get("stdout") or "", re.M):
             count.add(False, False)
     if done.returncode:
         print(done.stdout)

@@ -61,11 +61,12 @@ static size_t encode64(struct str bytes, const char *digits, char *text)
     return written;
 }
 
-static int value64(char c, const char *digits)
+/* The value of each byte, or -1: looked up once per character of what may be megabytes. */
+static void values64(const char *digits, int8_t values[256])
 {
-    const char *at = c ? strchr(digits, c) : NULL;
-
-    return at ? (int)(at - digits) : -1;
+    memset(values, -1, 256);
+    for (int i = 0; i < 64; i++)
+        values[(uint8_t)digits[i]] = (int8_t)i;
 }
 
 /* Of text without padding. Bits left over must be zero: two texts never mean the same bytes. */
@@ -75,11 +76,13 @@ static bool decode64(struct str text, const char *digits, uint8_t *bytes, size_t
     size_t written = 0;
     uint32_t held = 0;
     int bits = 0;
+    int8_t values[256];
 
     if (text.len % 4 == 1 || n > *len)
         return false;
+    values64(digits, values);
     for (size_t i = 0; i < text.len; i++) {
-        int value = value64(text.ptr[i], digits);
+        int value = values[(uint8_t)text.ptr[i]];
 
         if (value < 0)
             return false;

@@ -388,11 +388,9 @@ const struct json_field wire_release_fields[] = {
 
 #define AT wire_log_chunk
 static const struct json_field log_chunk_fields[] = {
-    TEXT("stream", stream, REQUIRED, 8),
-    NUMBER("offset", offset, REQUIRED),
-    TEXT("data", data, REQUIRED, WIRE_LOG_MAX),
-    NUMBER("observed_ms", observed_ms, REQUIRED),
-    {0},
+    TEXT("stream", stream, REQUIRED, 8),          NUMBER("offset", offset, REQUIRED),
+    TEXT("data", data, OPTIONAL, WIRE_LOG_MAX),   NUMBER("len", len, OPTIONAL),
+    NUMBER("observed_ms", observed_ms, REQUIRED), {0},
 };
 #undef AT
 

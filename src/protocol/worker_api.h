@@ -205,7 +205,8 @@ struct wire_release {
 struct wire_log_chunk {
     struct str stream; /* stdout | stderr */
     int64_t offset, observed_ms;
-    struct str data; /* base64 */
+    struct str data; /* base64; absent: `len` raw bytes, in order, after the message's newline */
+    int64_t len;
 };
 struct wire_logs {
     struct wire_fence fence;

@@ -48,16 +48,34 @@ static bool is_repeated(struct call *call, struct tx *tx, const struct lease_row
     return true;
 }
 
-/* The bytes of a chunk that are not stored yet; empty for a replay. */
-static bool new_bytes(struct call *call, struct tx *tx, const struct lease_row *lease,
-                      const struct wire_log_chunk *chunk, int64_t end, struct str *bytes,
-                      struct error *err)
+/* What a chunk holds: base64 of its own, or the next raw bytes after the message. */
+static bool chunk_bytes(struct call *call, const struct wire_log_chunk *chunk, struct str *tail,
+                        struct str *said, struct error *err)
 {
+    if (!chunk->data.ptr) {
+        if (chunk->len < 0 || (uint64_t)chunk->len > tail->len)
+            return error_set(err, ERR_INVALID, "/chunks: len is more than the bytes that follow");
+        *said = (struct str){tail->ptr, (size_t)chunk->len};
+        *tail = (struct str){tail->ptr + chunk->len, tail->len - (size_t)chunk->len};
+        return true;
+    }
     size_t len = base64_decoded_max(chunk->data.len);
     char *raw = arena_alloc(call->arena, len + 1);
 
     if (!base64_decode(chunk->data, raw, &len))
         return error_set(err, ERR_INVALID, "/chunks: data is not base64");
+    *said = (struct str){raw, len};
+    return true;
+}
+
+/* The bytes of a chunk that are not stored yet; empty for a replay. */
+static bool new_bytes(struct call *call, struct tx *tx, const struct lease_row *lease,
+                      const struct wire_log_chunk *chunk, struct str said, int64_t end,
+                      struct str *bytes, struct error *err)
+{
+    const char *raw = said.ptr;
+    size_t len = said.len;
+
     if (chunk->offset < 0 || chunk->offset > end)
         return error_set(err, ERR_CONFLICT, "/chunks: bytes before offset %lld are missing",
                          (long long)chunk->offset);
@@ -99,14 +117,29 @@ static bool notify(struct tx *tx, const struct lease_row *lease, const char *kin
     return run_event_append(tx, lease->subject_id, &event, err);
 }
 
+/* The message ends at the first newline, which JSON as we write it has none of; raw bytes follow.
+ */
+static bool read_logs(struct call *call, struct wire_logs *logs, struct str *tail,
+                      struct error *err)
+{
+    struct str head;
+
+    *tail = call->request->body;
+    if (!str_split(tail, '\n', &head))
+        head = (struct str){0};
+    return json_read(head, wire_logs_fields, logs, sizeof *logs, call->arena, err);
+}
+
 static bool store_all(struct call *call, struct tx *tx, const struct lease_row *lease,
-                      const struct wire_logs *logs, struct ends *ends, struct error *err)
+                      const struct wire_logs *logs, struct str tail, struct ends *ends,
+                      struct error *err)
 {
     const struct wire_log_chunk *chunks = logs->chunks.items;
     struct ends before = *ends;
     struct str *bytes = arena_array(call->arena, logs->chunks.n + 1, sizeof *bytes);
     int64_t *offsets = arena_array(call->arena, logs->chunks.n + 1, sizeof *offsets), n = 0;
     struct rows rows;
+    struct str said = {0};
 
     for (size_t i = 0; i < logs->chunks.n; i++) {
         bool is_out = str_equal(chunks[i].stream, STR("stdout"));
@@ -114,7 +147,8 @@ static bool store_all(struct call *call, struct tx *tx, const struct lease_row *
 
         if (!is_out && !str_equal(chunks[i].stream, STR("stderr")))
             return error_set(err, ERR_INVALID, "/chunks: stream must be stdout or stderr");
-        if (!new_bytes(call, tx, lease, &chunks[i], *end, &bytes[i], err))
+        if (!chunk_bytes(call, &chunks[i], &tail, &said, err) ||
+            !new_bytes(call, tx, lease, &chunks[i], said, *end, &bytes[i], err))
             return false;
         offsets[i] = *end;
         *end += (int64_t)bytes[i].len;
@@ -141,15 +175,15 @@ bool lease_logs_post(struct call *call, struct response *res, struct error *err)
     struct lease_row lease = {0};
     struct wakes wakes = {0};
     struct ends ends;
+    struct str tail;
     AUTO_TX tx = NULL;
 
-    if (!worker_read(call, wire_logs_fields, &logs, sizeof logs, err) ||
-        !store_begin(server->store, &tx, err) ||
+    if (!read_logs(call, &logs, &tail, err) || !store_begin(server->store, &tx, err) ||
         !lease_open(tx, call, &logs.fence, false, &lease, err) ||
         !lease_is_for(&lease, SUBJECT_RUN, err) ||
         !find_end(call, tx, &lease, "stdout", &ends.out, err) ||
         !find_end(call, tx, &lease, "stderr", &ends.err, err) ||
-        !store_all(call, tx, &lease, &logs, &ends, err))
+        !store_all(call, tx, &lease, &logs, tail, &ends, err))
         return false;
     wakes_add(&wakes, "run:", lease.subject_id);
     const struct wire_logs_answer answer = {ends.out, ends.err};

@@ -20,6 +20,7 @@ enum {
     HELLO_MS = 30 * 1000,
     LAUNCH_MS = 60 * 1000,
     LIMIT_GRACE_MS = 5 * 1000,
+    KILL_MS = 20 * 1000, /* from the kill to the proof that nothing is left */
     STANDBY_MS = 60 * 1000,
     SHUTDOWN_MS = 2 * 1000,
 };
@@ -172,6 +173,8 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
         return error_set(err, ERR_CANCELLED, "the worker stops");
     if (view->cancel_wanted && !guest->is_started)
         return error_set(err, ERR_CANCELLED, "cancelled before it started");
+    if (guest->kill_sent && now - guest->kill_ms > KILL_MS)
+        return error_set(err, ERR_GONE, "the program could not be killed");
     if (guest->has_hello && now - guest->ponged_ms > SILENCE_MS)
         return error_set(err, ERR_GONE, "the agent does not answer");
     return true;
@@ -410,6 +413,23 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
     return true;
 }
 
+/* False: quarantined. The guest has no instance after it either way. */
+static bool end_instance(struct guest *guest)
+{
+    struct error err;
+
+    loop_remove(TAKE(guest->socket));
+    loop_remove(TAKE(guest->process));
+    loop_remove(TAKE(guest->wake));
+    loop_remove(TAKE(guest->room));
+    channel_finish(&guest->channel);
+    if (instance_destroy(TAKE(guest->instance), &err))
+        return true;
+    log_error("instance quarantined", LOG_STR("engine", guest->worker->engine->name),
+              LOG_ERR(&err));
+    return false;
+}
+
 /* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
 static bool died_of_memory(struct guest *guest, const struct error *err)
 {
@@ -420,6 +440,15 @@ static bool died_of_memory(struct guest *guest, const struct error *err)
         !usage.oom_killed)
         return false;
     guest->result = (struct guest_result){.oom = true, .signal = SIGKILL};
+    return true;
+}
+
+/* Told to end, it took the whole sandbox with it, or has to: then the instance is the proof. */
+static bool died_when_told(struct guest *guest, const struct error *err)
+{
+    if (err->code != ERR_GONE || guest->ending == ENDING_NONE || !end_instance(guest))
+        return false;
+    guest->result = (struct guest_result){.signal = SIGKILL};
     return true;
 }
 
@@ -445,7 +474,8 @@ bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *re
                   struct error *err)
 {
     guest->limit_ms = limit_ms;
-    if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err))
+    if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err) &&
+        !died_when_told(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);
     /* One that was told to end may have been cut off in the middle of it. */
     if (guest->ending == ENDING_NONE && !output_is_whole(guest, err))
@@ -485,20 +515,11 @@ static void ask_to_end(struct guest *guest)
 
 void guest_stop(struct guest *guest)
 {
-    struct error err;
-
     if (!guest)
         return;
     if (guest->instance) {
         ask_to_end(guest);
-        loop_remove(guest->socket);
-        loop_remove(guest->process);
-        loop_remove(guest->wake);
-        loop_remove(guest->room);
-        channel_finish(&guest->channel);
-        if (!instance_destroy(guest->instance, &err))
-            log_error("instance quarantined", LOG_STR("engine", guest->worker->engine->name),
-                      LOG_ERR(&err));
+        end_instance(guest);
     }
     loop_destroy(guest->loop);
     close(guest->room_fd);

@@ -107,8 +107,11 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
     struct json_writer writer = json_begin(&body);
 
     wire_write(&writer, NULL, exchange->request_fields, exchange->request);
-    if (!json_end(&writer, err))
+    if (!json_end(&writer, err) || (exchange->tail && !buf_append(&body, STR("\n"), err)))
         return false;
+    for (size_t i = 0; i < exchange->n_tail; i++)
+        if (!buf_append(&body, exchange->tail[i], err))
+            return false;
     use_newest_bearer(line, exchange->without_bearer);
 
     const char *path = arena_printf(arena, "/api/worker/%s", exchange->route);

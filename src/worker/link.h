@@ -45,6 +45,8 @@ struct exchange {
     const struct json_field *answer_fields;
     void *answer;
     size_t answer_size;
+    const struct str *tail; /* bytes that follow the message after a newline; NULL: none */
+    size_t n_tail;
     int64_t timeout_ms;
     bool without_bearer; /* register, session and bearer carry their own proof */
 };

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "base/encode.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
@@ -136,6 +135,7 @@ static bool send_logs(struct output *output, struct piece **pieces, size_t n, st
                       struct error *err)
 {
     struct wire_log_chunk *chunks = arena_array(arena, n, sizeof *chunks);
+    struct str *bytes = arena_array(arena, n, sizeof *bytes);
     struct wire_logs logs = {
         .fence = {output->lease->worker->link.epoch, output->lease->sequence,
                   str_of(output->lease->id)},
@@ -144,21 +144,20 @@ static bool send_logs(struct output *output, struct piece **pieces, size_t n, st
     struct wire_logs_answer answer;
 
     for (size_t i = 0; i < n; i++) {
-        size_t len = base64_encoded_len(pieces[i]->len);
-        char *text = arena_alloc(arena, len);
-
-        base64_encode((struct str){pieces[i]->bytes, pieces[i]->len}, text);
+        bytes[i] = (struct str){pieces[i]->bytes, pieces[i]->len};
         chunks[i] = (struct wire_log_chunk){
             .stream = pieces[i]->stream == OUTPUT_STDOUT ? STR("stdout") : STR("stderr"),
             .offset = pieces[i]->offset,
             .observed_ms = pieces[i]->at_ms,
-            .data = {text, len},
+            .len = (int64_t)pieces[i]->len,
         };
     }
     const struct exchange exchange = {
         .route = arena_printf(arena, "leases/%s/logs", output->lease->id),
         .request_fields = wire_logs_fields,
         .request = &logs,
+        .tail = bytes,
+        .n_tail = n,
         ANSWER(wire_logs_answer_fields, answer),
         .timeout_ms = CALL_TIMEOUT_MS,
     };

@@ -29,6 +29,7 @@ struct place {
     const char *mount;
     struct guest *guest;
     struct failure failure;
+    bool is_awaited; /* by a run, while it is made */
     int64_t used_ms;
 };
 
@@ -264,19 +265,30 @@ static struct place *find(struct standby *standby, const uint8_t key[BLAKE2B_LEN
     return NULL;
 }
 
+/* One under way began earlier than a start of our own would. It is for one run only: the others
+ * would wait for the next, which has not begun. */
+static void await_one(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+{
+    struct place *making = find(standby, key, PLACE_MAKING);
+    int64_t until = time_boot_ms() + TAKE_WAIT_MS;
+
+    if (!making || making->is_awaited)
+        return;
+    making->is_awaited = true;
+    while (making->state == PLACE_MAKING && !standby->is_closing && time_boot_ms() < until)
+        wait_a_tick(standby);
+}
+
 struct guest *standby_take(struct standby *standby, const struct standby_kind *kind)
 {
-    int64_t until = time_boot_ms() + TAKE_WAIT_MS;
     struct guest *guest = NULL;
     uint8_t key[BLAKE2B_LEN];
-    struct place *place;
 
     key_of(kind, key);
     pthread_mutex_lock(&standby->lock);
-    /* One under way began earlier than a start of our own would. */
-    while (!(place = find(standby, key, PLACE_READY)) && find(standby, key, PLACE_MAKING) &&
-           !standby->is_closing && time_boot_ms() < until)
-        wait_a_tick(standby);
+    if (!find(standby, key, PLACE_READY))
+        await_one(standby, key);
+    struct place *place = find(standby, key, PLACE_READY);
     if (place) {
         guest = TAKE(place->guest);
         clear(place);

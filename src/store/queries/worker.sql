@@ -198,8 +198,7 @@ WHERE run_id = $1 AND number = $2 AND state = 'executing';
 
 -- name: log_position (run, sequence, stream) -> end
 SELECT coalesce((SELECT offset_start + n_bytes FROM log_chunks
-    WHERE run_id = $1 AND sequence = $2 AND stream = $3
-    ORDER BY offset_start DESC LIMIT 1), 0);
+    WHERE run_id = $1 AND sequence = $2 AND stream = $3 ORDER BY offset_start DESC LIMIT 1), 0);
 
 -- name: log_overlap (run, sequence, stream, start, end) -> offset_start, bytes
 SELECT offset_start, bytes FROM log_chunks
