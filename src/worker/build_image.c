@@ -159,9 +159,6 @@ static bool load_fault(struct build *build, const struct guest_result *result, s
             continue;
         kind = of_image[i];
         layer = "image_preparation";
-        if (i == 0) /* all the guest can say is that there is no such file */
-            text = STR("the image has no node on its PATH: start from() one with Node 22.18 "
-                       "or newer, such as node:24-bookworm-slim");
     }
     if (text.len == 0)
         text = STR("loading the tasks inside their image ended without a result");

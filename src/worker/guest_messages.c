@@ -100,16 +100,20 @@ static void take_launch_failure(struct guest *guest, const struct message_launch
 {
     static const char *const kinds[] = {"node_missing", "node_too_old", "unsafe_path",
                                         "image_root_invalid", "secret_unreadable"};
+    struct str text = failed->text;
     struct error err;
 
+    if (str_equal(failed->failure, STR("node_missing"))) /* the guest only saw exec fail */
+        text = STR("the image has no node on its PATH: build it from() one with Node 22.18 or "
+                   "newer, such as node:24-bookworm-slim");
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (str_equal(failed->failure, str_of(kinds[i])))
             failure_set(guest->failure, "image_preparation", kinds[i], "launch", false, "%.*s",
-                        (int)failed->text.len, failed->text.ptr);
+                        (int)text.len, text.ptr);
     if (!guest->failure->kind)
         failure_set(guest->failure, "guest_runtime", "agent_unhealthy", "launch", true, "%.*s",
-                    (int)failed->text.len, failed->text.ptr);
-    error_set(&err, ERR_UNPROCESSABLE, "%.*s", (int)failed->text.len, failed->text.ptr);
+                    (int)text.len, text.ptr);
+    error_set(&err, ERR_UNPROCESSABLE, "%.*s", (int)text.len, text.ptr);
     guest_break_off(guest, &err);
 }
 
