@@ -61,12 +61,12 @@ static size_t encode64(struct str bytes, const char *digits, char *text)
     return written;
 }
 
-/* The value of each byte, or -1: looked up once per character of what may be megabytes. */
-static void values64(const char *digits, int8_t values[256])
+/* The value of each byte, or 64: looked up once per character of what may be megabytes. */
+static void values64(const char *digits, uint8_t values[256])
 {
-    memset(values, -1, 256);
-    for (int i = 0; i < 64; i++)
-        values[(uint8_t)digits[i]] = (int8_t)i;
+    memset(values, 64, 256);
+    for (uint8_t i = 0; i < 64; i++)
+        values[(uint8_t)digits[i]] = i;
 }
 
 /* Of text without padding. Bits left over must be zero: two texts never mean the same bytes. */
@@ -76,17 +76,17 @@ static bool decode64(struct str text, const char *digits, uint8_t *bytes, size_t
     size_t written = 0;
     uint32_t held = 0;
     int bits = 0;
-    int8_t values[256];
+    uint8_t values[256];
 
     if (text.len % 4 == 1 || n > *len)
         return false;
     values64(digits, values);
     for (size_t i = 0; i < text.len; i++) {
-        int value = values[(uint8_t)text.ptr[i]];
+        uint8_t value = values[(uint8_t)text.ptr[i]];
 
-        if (value < 0)
+        if (value == 64)
             return false;
-        held = held << 6 | (uint32_t)value;
+        held = held << 6 | value;
         bits += 6;
         if (bits >= 8) {
             bits -= 8;
