@@ -78,23 +78,30 @@ WHERE id = (SELECT group_id FROM workers WHERE id = $1);
 
 -- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch) -> id, kind, subject_id, lane_id, environment_id, project_id
 -- The environment with the fewest live leases among those with an item that fits; in it the
--- smallest score. A lane at its limit is skipped whole.
-SELECT r.id, r.kind, r.subject_id, r.lane_id, e.id, e.project_id
-FROM environments e
-JOIN lanes n ON n.environment_id = e.id AND (n.max_live IS NULL
-    OR n.max_live > (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1))
-JOIN ready r ON r.id = (
-    SELECT h.id FROM ready h
-    WHERE h.lane_id = n.id AND h.not_before_ms <= $2 AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
-        AND ((h.kind = 'run' AND CAST($3 AS BIGINT) = 1 AND h.cpu_millis <= $5 AND h.memory_mib <= $6
-                AND h.disk_mib <= $7)
-            OR (h.kind = 'build' AND CAST($4 AS BIGINT) = 1))
-        AND h.min_grade <= $8 AND (h.arch IS NULL OR h.arch = $9)
-    ORDER BY h.score_ms, h.id LIMIT 1)
-LEFT JOIN (SELECT environment_id, count(*) AS live FROM leases WHERE live = 1
-    GROUP BY environment_id) c ON c.environment_id = e.id
-WHERE e.group_id = $1
-ORDER BY coalesce(c.live, 0), r.score_ms, r.id LIMIT 1;
+-- smallest score. A lane at its limit is skipped whole. The steps are apart, so that PostgreSQL
+-- looks each head up instead of joining the whole queue.
+WITH heads AS MATERIALIZED (
+    SELECT e.id AS environment_id, e.project_id, (
+        SELECT h.id FROM ready h
+        WHERE h.lane_id = n.id AND h.not_before_ms <= $2 AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
+            AND ((h.kind = 'run' AND CAST($3 AS BIGINT) = 1 AND h.cpu_millis <= $5
+                    AND h.memory_mib <= $6 AND h.disk_mib <= $7)
+                OR (h.kind = 'build' AND CAST($4 AS BIGINT) = 1))
+            AND h.min_grade <= $8 AND (h.arch IS NULL OR h.arch = $9)
+        ORDER BY h.score_ms, h.id LIMIT 1) AS head
+    FROM environments e
+    JOIN lanes n ON n.environment_id = e.id AND (n.max_live IS NULL
+        OR n.max_live > (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1))
+    WHERE e.group_id = $1),
+chosen AS MATERIALIZED (
+    SELECT p.environment_id, p.project_id, p.head FROM heads p
+    LEFT JOIN (SELECT environment_id, count(*) AS live FROM leases WHERE live = 1
+        GROUP BY environment_id) c ON c.environment_id = p.environment_id
+    WHERE p.head IS NOT NULL
+    ORDER BY coalesce(c.live, 0), (SELECT s.score_ms FROM ready s WHERE s.id = p.head), p.head
+    LIMIT 1)
+SELECT r.id, r.kind, r.subject_id, r.lane_id, x.environment_id, x.project_id
+FROM chosen x JOIN ready r ON r.id = x.head;
 
 -- name: ready_take (id)
 DELETE FROM ready WHERE id = $1;
