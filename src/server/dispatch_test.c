@@ -1,0 +1,585 @@
+/* Which item a poll gets, when, and that nobody else gets it. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "server/service_suite.h"
+#include "server/sweep.h"
+#include "server/worker_testing.h"
+#include "store/queries.h"
+
+#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
+
+enum { CLAIMERS = 64, PARKED_MS = 200, WAIT_MS = 25 * 1000, PATIENCE_MS = 15 * 1000 };
+
+struct stage {
+    struct test_worker worker;
+    const char *key;
+};
+
+static bool set_stage(struct service *service, struct stage *stage)
+{
+    *stage = (struct stage){.key = service_make_key(service, OPERATOR)};
+    return worker_join(&stage->worker, service, "one") &&
+           service_build(service, &stage->worker, stage->key);
+}
+
+static size_t n_grants(const struct service *service)
+{
+    return json_count(buf_str(&service->answer.body), "grants");
+}
+
+static bool takes_nothing(struct test_worker *worker, const struct test_room *room)
+{
+    return worker_poll(worker, "[\"run\"]", room, 0, "[]") == 200 && n_grants(worker->service) == 0;
+}
+
+static int finish(struct test_worker *worker)
+{
+    return lease_begin(worker) == 200 && lease_start(worker) == 200
+               ? lease_report(worker, "succeeded", "")
+               : -1;
+}
+
+/* Nothing but a wake-up may then end a wait. */
+static void stop_sweeper(struct service *service)
+{
+    sweeper_stop(service->server->sweeper);
+    service->server->sweeper = NULL;
+}
+
+/* A poll on a thread of its own that gives up long before its wait is over. */
+struct waiting {
+    struct test_worker worker;
+    pthread_t thread;
+    size_t n_grants;
+    char subject[ID_TEXT];
+    int status;
+};
+
+static void *wait_for_work(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct service *service = waiting->worker.service;
+    const char *body =
+        arena_printf(&service->arena,
+                     "{\"epoch\":%lld,\"cursor\":0,\"wait_ms\":%d,\"accept\":"
+                     "[\"run\"],\"known\":[\"%s\"],\"free\":{\"cpu_millis\":64000,"
+                     "\"memory_mib\":65536,\"disk_mib\":65536,\"slots\":1,"
+                     "\"build_slots\":0}}",
+                     (long long)waiting->worker.epoch, WAIT_MS, waiting->worker.lease);
+    const struct http_request request = {.method = "POST",
+                                         .path = "/api/worker/poll",
+                                         .body = str_of(body),
+                                         .timeout_ms = PATIENCE_MS};
+
+    waiting->status = service_send(service, waiting->worker.bearer, &request);
+    waiting->n_grants = n_grants(service);
+    snprintf(waiting->subject, ID_TEXT, "%s", service_text(service, "grants.0.run.run_id"));
+    return NULL;
+}
+
+static void begin_waiting(struct waiting *waiting, const struct test_worker *worker)
+{
+    *waiting = (struct waiting){.worker = *worker};
+    waiting->worker.service = service_view(worker->service);
+    if (pthread_create(&waiting->thread, NULL, wait_for_work, waiting) != 0)
+        abort();
+    /* Time to park; a poll that is slower finds the work without a wake-up. */
+    poll(NULL, 0, PARKED_MS);
+}
+
+static void end_waiting(struct waiting *waiting)
+{
+    pthread_join(waiting->thread, NULL);
+    service_view_end(waiting->worker.service);
+}
+
+SERVICE_TEST(a_waiting_poll_gets_work)
+{
+    struct stage stage;
+    struct waiting waiting;
+    CHECK(set_stage(service, &stage));
+    stop_sweeper(service);
+    begin_waiting(&waiting, &stage.worker);
+    const char *run = service_start_run(service, stage.key, "hello", NULL);
+    end_waiting(&waiting);
+    CHECK(waiting.status == 200 && waiting.n_grants == 1);
+    CHECK_STR(waiting.subject, run);
+}
+
+SERVICE_TEST(a_full_queue_is_skipped_and_goes_on_when_a_place_is_free)
+{
+    static const char narrow[] = "{\"queue\":{\"name\":\"narrow\"}}";
+    struct stage stage;
+    struct waiting waiting;
+    struct test_worker second, third;
+    CHECK(set_stage(service, &stage));
+    stop_sweeper(service);
+    for (int i = 0; i < 2; i++)
+        CHECK(*service_start_run(service, stage.key, "hello", narrow));
+    const char *later = service_start_run(service, stage.key, "hello", narrow);
+    const char *other = service_start_run(service, stage.key, "hello", NULL);
+    CHECK(worker_take(&stage.worker, "run"));
+    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    second = stage.worker;
+    CHECK(worker_take(&second, "run"));
+    CHECK_STATUS(service, lease_begin(&second), 200);
+    third = stage.worker;
+    CHECK(worker_take(&third, "run"));
+    CHECK_STR(third.subject, other);
+    CHECK_STATUS(service, lease_begin(&third), 200);
+
+    begin_waiting(&waiting, &stage.worker);
+    CHECK_STATUS(service, finish(&second), 200);
+    end_waiting(&waiting);
+    CHECK(waiting.status == 200 && waiting.n_grants == 1);
+    CHECK_STR(waiting.subject, later);
+}
+
+SERVICE_TEST(too_many_topics_wake_everyone)
+{
+    struct stage stage;
+    struct waiting waiting;
+    struct wakes wakes = {0};
+    struct error err;
+    CHECK(set_stage(service, &stage));
+    stop_sweeper(service);
+    CHECK(*service_start_run(service, stage.key, "hello", NULL));
+    CHECK(worker_take(&stage.worker, "run"));
+    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    for (int i = 0; i < 2 * WAKES_MAX; i++)
+        wakes_add(&wakes, "t", arena_printf(&service->arena, "%d", i));
+    CHECK(wakes.n == WAKES_MAX && wakes.is_everyone);
+
+    /* The run goes back into the queue without a word to its group. */
+    begin_waiting(&waiting, &stage.worker);
+    {
+        static const char lose[] = "UPDATE leases SET state = 'lost', live = 0 WHERE id = $1";
+        static const char queue[] = "UPDATE runs SET state = 'queued' WHERE id = $1";
+        static const struct query lost = {"test_lose", 1, 0, SAME_ON_BOTH(lose)};
+        static const struct query queued = {"test_queue", 1, 0, SAME_ON_BOTH(queue)};
+        char id[ID_TEXT];
+        AUTO_TX tx = NULL;
+        id_make(id);
+        CHECK(store_begin(service->server->store, &tx, &err));
+        CHECK(STORE(tx, &lost, NULL, NULL, &err, V_TEXT(stage.worker.lease)) &&
+              STORE(tx, &queued, NULL, NULL, &err, V_TEXT(stage.worker.subject)) &&
+              STORE(tx, &ready_insert_run, NULL, NULL, &err, V_TEXT(id),
+                    V_TEXT(stage.worker.subject), V_INT(0)));
+        CHECK(hub_commit(&service->server->hub, &tx, &wakes, &err));
+    }
+    end_waiting(&waiting);
+    CHECK(waiting.status == 200 && waiting.n_grants == 1);
+}
+
+/* Many workers that claim at once. */
+struct claimer {
+    struct test_worker worker;
+    pthread_t thread;
+    pthread_barrier_t *start;
+    int64_t slots;
+    size_t n_grants;
+    int status;
+    char runs[64][ID_TEXT];
+};
+
+static void *claim(void *arg)
+{
+    struct claimer *claimer = arg;
+    struct service *service = claimer->worker.service;
+    struct test_room room = large_room;
+
+    room.slots = claimer->slots;
+    pthread_barrier_wait(claimer->start);
+    claimer->status = worker_poll(&claimer->worker, "[\"run\"]", &room, 0, "[]");
+    claimer->n_grants = n_grants(service);
+    for (size_t i = 0; i < claimer->n_grants && i < COUNT_OF(claimer->runs); i++)
+        snprintf(claimer->runs[i], ID_TEXT, "%s",
+                 service_text(service, arena_printf(&service->arena, "grants.%zu.run.run_id", i)));
+    return NULL;
+}
+
+/* The services are taken in turns. */
+static bool make_claimers(struct claimer *claimers, size_t n, struct service *const *services,
+                          size_t n_services)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct service *service = services[i % n_services];
+        claimers[i] = (struct claimer){.slots = 1};
+        if (!worker_join(&claimers[i].worker, services[0],
+                         arena_printf(&services[0]->arena, "claimer-%zu", i)))
+            return false;
+        claimers[i].worker.service = service_view(service);
+    }
+    return true;
+}
+
+static size_t claim_together(struct claimer *claimers, size_t n)
+{
+    pthread_barrier_t start;
+    size_t total = 0;
+
+    pthread_barrier_init(&start, NULL, (unsigned)n);
+    for (size_t i = 0; i < n; i++) {
+        claimers[i].start = &start;
+        if (pthread_create(&claimers[i].thread, NULL, claim, &claimers[i]) != 0)
+            abort();
+    }
+    for (size_t i = 0; i < n; i++) {
+        pthread_join(claimers[i].thread, NULL);
+        total += claimers[i].status == 200 ? claimers[i].n_grants : 1000;
+    }
+    pthread_barrier_destroy(&start);
+    return total;
+}
+
+static void end_claimers(struct claimer *claimers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        service_view_end(claimers[i].worker.service);
+    free(claimers);
+}
+
+SERVICE_TEST(no_queue_exceeds_its_limit_under_64_claimers)
+{
+    struct claimer *claimers = alloc(CLAIMERS * sizeof *claimers);
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    CHECK(make_claimers(claimers, CLAIMERS, &service, 1));
+    for (int i = 0; i < 6; i++)
+        CHECK(*service_start_run(service, stage.key, "hello", "{\"queue\":{\"name\":\"narrow\"}}"));
+    CHECK(claim_together(claimers, CLAIMERS) == 2);
+    /* Those two are sent again to whom they belong, and nothing else is given out. */
+    CHECK(claim_together(claimers, CLAIMERS) == 2);
+    end_claimers(claimers, CLAIMERS);
+}
+
+static bool all_differ(const struct claimer *claimers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < claimers[i].n_grants; j++)
+            for (size_t k = 0; k <= i; k++)
+                for (size_t m = 0; m < (k == i ? j : claimers[k].n_grants); m++)
+                    if (strcmp(claimers[i].runs[j], claimers[k].runs[m]) == 0)
+                        return false;
+    return true;
+}
+
+TEST(two_servers_never_grant_one_run_twice)
+{
+    enum { WORKERS = 16, RUNS = 40 };
+    const char *skip = NULL;
+    struct service *first = service_start(ON_POSTGRES, &skip);
+    if (!first)
+        SKIP(skip);
+    struct service *second = service_start_beside(first), *both[] = {first, second};
+    struct claimer *claimers = alloc(WORKERS * sizeof *claimers);
+    struct stage stage;
+
+    bool is_ready = set_stage(first, &stage) && make_claimers(claimers, WORKERS, both, 2);
+    for (int i = 0; is_ready && i < RUNS; i++)
+        is_ready = *service_start_run(first, stage.key, "hello", NULL);
+    for (size_t i = 0; is_ready && i < WORKERS; i++)
+        claimers[i].slots = 5;
+    size_t total = is_ready ? claim_together(claimers, WORKERS) : 0;
+    bool differ = is_ready && all_differ(claimers, WORKERS);
+    end_claimers(claimers, WORKERS);
+    service_stop(second);
+    service_stop(first);
+    CHECK(total == RUNS && differ);
+}
+
+TEST(a_poll_at_one_server_is_woken_by_another)
+{
+    const char *skip = NULL;
+    struct service *first = service_start(ON_POSTGRES, &skip);
+    if (!first)
+        SKIP(skip);
+    struct service *second = service_start_beside(first);
+    struct stage stage;
+    struct waiting waiting = {0};
+    bool is_ready = set_stage(first, &stage);
+    const char *run = "";
+
+    stop_sweeper(first);
+    stop_sweeper(second);
+    if (is_ready) {
+        stage.worker.service = second;
+        begin_waiting(&waiting, &stage.worker);
+        run = service_start_run(first, stage.key, "hello", NULL);
+        end_waiting(&waiting);
+    }
+    run = *run ? waiting.n_grants == 1 && strcmp(waiting.subject, run) == 0 ? "woken" : "not" : "";
+    service_stop(second);
+    service_stop(first);
+    CHECK_STR(run, "woken");
+}
+
+SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)
+{
+    static const char sql[] = "UPDATE lanes SET environment_id = $1 WHERE queue = 'task/large'";
+    static const struct query move = {"test_move_lane", 1, 0, SAME_ON_BOTH(sql)};
+    struct stage stage;
+    const char *flood[3];
+    CHECK(set_stage(service, &stage));
+    for (size_t i = 0; i < COUNT_OF(flood); i++)
+        flood[i] = service_start_run(service, stage.key, "hello", NULL);
+    const char *quiet = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &move, &V_TEXT(service->staging_id), 1, 1));
+    const char *const order[] = {flood[0], quiet, flood[1], flood[2]};
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        struct test_worker worker = stage.worker;
+        CHECK(worker_take(&worker, "run"));
+        CHECK_STR(worker.subject, order[i]);
+        CHECK_STATUS(service, lease_begin(&worker), 200);
+    }
+}
+
+SERVICE_TEST(priority_is_age_in_seconds)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    const char *plain = service_start_run(service, stage.key, "hello", NULL);
+    const char *low = service_start_run(service, stage.key, "hello", "{\"priority\":-600}");
+    const char *high = service_start_run(service, stage.key, "hello", "{\"priority\":600}");
+    const char *last = service_start_run(service, stage.key, "hello", NULL);
+    const char *const order[] = {high, plain, last, low};
+    CHECK_STATUS(service, worker_poll(&stage.worker, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == COUNT_OF(order));
+    for (size_t i = 0; i < COUNT_OF(order); i++)
+        CHECK_STR(service_text(service, arena_printf(&service->arena, "grants.%zu.run.run_id", i)),
+                  order[i]);
+}
+
+SERVICE_TEST(a_poll_gets_what_fits_its_room)
+{
+    static const struct test_room small[] = {
+        {3999,  65536, 65536, 16, 4},
+        {64000, 4095,  65536, 16, 4},
+        {64000, 65536, 1023,  16, 4},
+        {64000, 65536, 65536, 0,  4},
+    };
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    const char *large = service_start_run(service, stage.key, "large", NULL);
+    for (size_t i = 0; i < COUNT_OF(small); i++)
+        CHECK(takes_nothing(&stage.worker, &small[i]));
+    CHECK_STATUS(service, worker_poll(&stage.worker, "[\"build\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 0);
+
+    /* What does not fit keeps nobody else waiting, and a room is not given away twice. */
+    for (int i = 0; i < 3; i++)
+        CHECK(*service_start_run(service, stage.key, "hello", NULL));
+    const struct test_room two = {2000, 1024, 65536, 16, 4};
+    CHECK_STATUS(service, worker_poll(&stage.worker, "[\"run\"]", &two, 0, "[]"), 200);
+    CHECK(n_grants(service) == 2);
+    CHECK_STR(service_text(service, "grants.0.run.task.id"), "hello");
+    struct test_worker second = {0};
+    CHECK(worker_join(&second, service, "two"));
+    const struct test_room exact = {4000, 4096, 1024, 1, 0};
+    CHECK_STATUS(service, worker_poll(&second, "[\"run\"]", &exact, 0, "[]"), 200);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), large);
+}
+
+SERVICE_TEST(a_weaker_grade_than_asked_for_gets_nothing)
+{
+    static const char sql[] = "UPDATE environments SET min_grade = $1 WHERE id = $2";
+    static const struct query set = {"test_min_grade", 2, 0, SAME_ON_BOTH(sql)};
+    static const char *const grades[] = {"shared-kernel", "user-kernel", "microvm"};
+    struct stage stage;
+    struct test_worker workers[COUNT_OF(grades)];
+    CHECK(set_stage(service, &stage));
+    for (size_t i = 0; i < COUNT_OF(grades); i++) {
+        workers[i] = (struct test_worker){.grade = grades[i]};
+        CHECK(worker_join(&workers[i], service, grades[i]));
+    }
+    for (size_t least = 0; least < COUNT_OF(grades); least++) {
+        const struct value params[] = {V_INT(least), V_TEXT(service->environment_id)};
+        CHECK(service_change(service, &set, params, 2, 1));
+        const char *run = service_start_run(service, stage.key, "hello", NULL);
+        const char *build = service_upload(service, stage.key);
+        for (size_t i = 0; i < least; i++) {
+            CHECK(takes_nothing(&workers[i], &large_room));
+            CHECK_STATUS(service, worker_poll(&workers[i], "[\"build\"]", &large_room, 0, "[]"),
+                         200);
+            CHECK(n_grants(service) == 0);
+        }
+        CHECK(worker_take(&workers[least], "run"));
+        CHECK_STR(workers[least].subject, run);
+        CHECK_STATUS(service, finish(&workers[least]), 200);
+        CHECK(worker_take(&workers[least], "build"));
+        CHECK_STR(workers[least].subject, build);
+        /* Given back it still asks for as much. */
+        CHECK_STATUS(service, lease_post(&workers[least], "release", ",\"reason\":\"r\""), 200);
+        for (size_t i = 0; i < least; i++) {
+            CHECK_STATUS(service, worker_poll(&workers[i], "[\"build\"]", &large_room, 0, "[]"),
+                         200);
+            CHECK(n_grants(service) == 0);
+        }
+        CHECK(worker_take(&workers[least], "build"));
+        CHECK_STATUS(service, lease_begin(&workers[least]), 200);
+    }
+}
+
+SERVICE_TEST(a_grant_that_was_not_heard_of_is_sent_again)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    CHECK(*service_start_run(service, stage.key, "hello", NULL));
+    CHECK(worker_take(&stage.worker, "run"));
+    struct test_worker again = stage.worker;
+    CHECK(worker_take(&again, "run"));
+    CHECK_STR(again.lease, stage.worker.lease);
+    CHECK(again.sequence == stage.worker.sequence);
+    const char *known = arena_printf(&service->arena, "[\"%s\"]", again.lease);
+    CHECK_STATUS(service, worker_poll(&again, "[\"run\"]", &large_room, 0, known), 200);
+    CHECK(n_grants(service) == 0);
+    struct test_worker other = {0};
+    CHECK(worker_join(&other, service, "two"));
+    CHECK(takes_nothing(&other, &large_room));
+    CHECK_STATUS(service, lease_begin(&again), 200);
+    CHECK(takes_nothing(&again, &large_room));
+}
+
+SERVICE_TEST(large_payloads_come_one_at_a_time)
+{
+    enum { PAYLOAD = 9 * 1024 * 1024, RUNS = 4 };
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    AUTO_FREE char *body = alloc(PAYLOAD + 128);
+    int head = snprintf(body, 128, "{\"task_id\":\"hello\",\"payload\":\"");
+    memset(body + head, 'x', PAYLOAD);
+    memcpy(body + head + PAYLOAD, "\"}", 3);
+    for (int i = 0; i < RUNS; i++)
+        CHECK_STATUS(service, service_ask(service, stage.key, "POST", "/api/runs", body), 201);
+    for (int i = 0; i < RUNS; i++) {
+        CHECK_STATUS(service, worker_poll(&stage.worker, "[\"run\"]", &large_room, 0, "[]"), 200);
+        CHECK(n_grants(service) == 1);
+        snprintf(stage.worker.lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
+        stage.worker.sequence = service_int(service, "grants.0.sequence");
+        CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    }
+}
+
+#define NUMBERS(n) \
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " #n ") "
+
+/* Twenty thousand items in a hundred lanes, and as many leases, most of them over. */
+static bool fill(struct service *service, const char *worker_id)
+{
+    static const char lanes[] = "INSERT INTO lanes (id, environment_id, kind, queue) " NUMBERS(
+        100) "SELECT 'lane-' || CAST(i AS TEXT), $1, 'run', 'q' || CAST(i AS TEXT) FROM n";
+    static const char ready[] =
+        "INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, "
+        "memory_mib, disk_mib) " NUMBERS(
+            20000) "SELECT 'r' || CAST(i AS TEXT), 'run', 's' || CAST(i AS TEXT), "
+                   "'lane-' || CAST(i % 100 + 1 AS TEXT), i, 0, 1000, 512, 1024 FROM n";
+    static const char leases[] =
+        "INSERT INTO leases (id, subject_kind, subject_id, environment_id, lane_id, attempt, "
+        "sequence, worker_id, epoch, state, live, granted_ms, expires_ms) " NUMBERS(
+            20000) "SELECT 'l' || CAST(i AS TEXT), 'run', 'x' || CAST(i AS TEXT), $1, "
+                   "'lane-' || CAST(i % 100 + 1 AS TEXT), 1, 1, $2, 1, "
+                   "CASE WHEN i % 200 = 0 THEN 'running' ELSE 'completed' END, "
+                   "CASE WHEN i % 200 = 0 THEN 1 ELSE 0 END, 0, 4000000000000 FROM n";
+    static const struct query fill_lanes = {"test_lanes", 1, 0, SAME_ON_BOTH(lanes)};
+    static const struct query fill_ready = {"test_ready", 0, 0, SAME_ON_BOTH(ready)};
+    static const struct query fill_leases = {"test_leases", 2, 0, SAME_ON_BOTH(leases)};
+    const struct value params[] = {V_TEXT(service->environment_id), V_TEXT(worker_id)};
+
+    return service_change(service, &fill_lanes, params, 1, 100) &&
+           service_change(service, &fill_ready, NULL, 0, 20000) &&
+           service_change(service, &fill_leases, params, 2, 20000);
+}
+
+/* What the engine would do, one step a row, in the last column. */
+static bool explain(struct service *service, const struct query *query, const struct value *params,
+                    struct query *explained, struct rows *plan)
+{
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    *explained = (struct query){
+        .name = arena_printf(&service->arena, "test_%s", query->name),
+        .n_params = query->n_params,
+        .n_columns = store_is_postgres(service->server->store) ? 1 : 4,
+        .sqlite = arena_printf(&service->arena, "EXPLAIN QUERY PLAN %s", query->sqlite),
+        .postgres = arena_printf(&service->arena, "EXPLAIN %s", query->postgres),
+    };
+    if (store_begin(service->server->store, &tx, &err) &&
+        store_run(tx, explained, params, (size_t)query->n_params, &service->arena, plan, &err))
+        return true;
+    printf("# %s\n", err.text);
+    return false;
+}
+
+/* A step that reads the whole table where an index would do. */
+static bool is_full_scan(const char *step)
+{
+    static const char *const tables[] = {"Seq Scan on ready", "Seq Scan on leases"};
+    static const char *const names[] = {"h", "r", "s", "l", "ready", "leases"};
+
+    for (size_t i = 0; i < COUNT_OF(tables); i++)
+        if (strstr(step, tables[i]))
+            return true;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strncmp(step, "SCAN ", 5) == 0 && strcmp(step + 5, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool goes_by_index(struct service *service, const struct query *query,
+                          const struct value *params, struct query *explained)
+{
+    struct rows plan;
+    bool ok = explain(service, query, params, explained, &plan) && plan.n_rows > 0;
+
+    for (size_t i = 0; ok && i < plan.n_rows; i++)
+        ok = !is_full_scan(row_text(&plan, i, plan.n_columns - 1));
+    for (size_t i = 0; !ok && i < plan.n_rows; i++)
+        printf("# %s\n", row_text(&plan, i, plan.n_columns - 1));
+    return ok;
+}
+
+SERVICE_TEST(a_claim_among_twenty_thousand_goes_by_index)
+{
+    static const char sql[] = "SELECT group_id FROM environments WHERE id = $1";
+    static const struct query group_of = {"test_group", 1, 1, SAME_ON_BOTH(sql)};
+    static struct query explained[2][4]; /* the store knows a query by its address */
+    struct query *mine = explained[store_is_postgres(service->server->store)];
+    struct stage stage;
+    struct error err;
+    struct rows group;
+    CHECK(set_stage(service, &stage));
+    stop_sweeper(service);
+    CHECK(fill(service, stage.worker.id));
+    {
+        static const struct query analyze = {"test_analyze", 0, 0, SAME_ON_BOTH("ANALYZE")};
+        AUTO_TX tx = NULL;
+        CHECK(
+            store_begin(service->server->store, &tx, &err) &&
+            store_run(tx, &analyze, NULL, 0, NULL, NULL, &err) &&
+            STORE(tx, &group_of, &service->arena, &group, &err, V_TEXT(service->environment_id)) &&
+            store_commit(&tx, &err));
+    }
+    const struct value claim_params[] = {V_STR(row_str(&group, 0, 0)),
+                                         V_INT(time_now_ms()),
+                                         V_INT(1),
+                                         V_INT(1),
+                                         V_INT(64000),
+                                         V_INT(65536),
+                                         V_INT(65536),
+                                         V_INT(2),
+                                         V_TEXT("x86_64")};
+    const struct value due[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 250)};
+    const struct value overdue[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 5000), V_INT(100)};
+    CHECK(goes_by_index(service, &claim_next, claim_params, &mine[0]));
+    CHECK(goes_by_index(service, &groups_due, due, &mine[1]));
+    CHECK(goes_by_index(service, &leases_overdue, overdue, &mine[2]));
+    CHECK(goes_by_index(service, &runs_past_ttl, overdue + 1, &mine[3]));
+}
+
+TEST_MAIN()

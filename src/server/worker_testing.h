@@ -1,0 +1,79 @@
+/* For tests: a worker as the server sees one. It speaks the workers' API over HTTP, holds what a
+ * worker holds, and runs nothing.
+ */
+#pragma once
+
+#include "server/testing.h"
+
+enum { BEARER_TEXT = 512, DIGEST_TEXT = 80 };
+
+struct test_worker {
+    struct service *service;
+    const char *name, *machine, *grade; /* grade NULL: user-kernel */
+    char id[ID_TEXT], credential[TOKEN_TEXT], bearer[BEARER_TEXT];
+    int64_t epoch, cursor;
+    /* of the newest grant */
+    char lease[ID_TEXT], subject[ID_TEXT];
+    int64_t sequence, attempt, expires_ms;
+};
+
+/* The room of a poll. */
+struct test_room {
+    int64_t cpu_millis, memory_mib, disk_mib, slots, build_slots;
+};
+extern const struct test_room large_room;
+
+/* Each is one exchange and returns its status. */
+int worker_register(struct test_worker *worker, const char *token);
+int worker_open(struct test_worker *worker); /* a session, as each start of the process makes one */
+int worker_activate_as(struct test_worker *worker, const char *grade);
+int worker_beat_now(struct test_worker *worker, const char *instances);
+
+/* All three; false when one fails. */
+bool worker_join(struct test_worker *worker, struct service *service, const char *name);
+
+/* accept is a JSON list; the grants are in the service's answer. */
+int worker_poll(struct test_worker *worker, const char *accept, const struct test_room *room,
+                int64_t wait_ms, const char *known);
+
+/* Polls without waiting and keeps the one grant there must be. */
+bool worker_take(struct test_worker *worker, const char *kind);
+
+/* POST of /api/worker/<route>, and of /api/worker/leases/<lease>/<verb> with the fence of the
+ * newest grant before the members in `more` ("" or ",\"name\":value…"). */
+int worker_post(struct test_worker *worker, const char *route, const char *body);
+int lease_post(struct test_worker *worker, const char *verb, const char *more);
+
+/* The usual life of a lease: to starting, to running, to the end. */
+int lease_begin(struct test_worker *worker);
+int lease_start(struct test_worker *worker);
+int lease_report(struct test_worker *worker, const char *outcome, const char *more);
+
+/* A source like no other, uploaded: the id of its queued deployment, or "". */
+const char *service_upload(struct service *service, const char *key);
+
+/* What a build of `service_build` brings. Tasks: hello, and large (4 cpus, 4 GiB). Queue narrow:
+ * two at a time. */
+extern const char test_manifest[];
+int build_end(struct test_worker *worker, const char *manifest);
+
+/* Uploads, builds with the worker and promotes; false when a step fails. */
+bool service_build(struct service *service, struct test_worker *worker, const char *key);
+
+/* A run of a task with options (a JSON object or NULL): its id, or "". */
+const char *service_start_run(struct service *service, const char *key, const char *task,
+                              const char *options);
+
+/* A column of the run as the API shows it; also left in the service's answer. */
+const char *run_text(struct service *service, const char *key, const char *run, const char *path);
+
+/* How many events of this kind the run has. */
+size_t run_events_of(struct service *service, const char *key, const char *run, const char *kind);
+
+/* A statement of the test's own, in a transaction of its own; true when it changed `n` rows. */
+bool service_change(struct service *service, const struct query *query, const struct value *params,
+                    size_t n_params, int64_t n);
+
+/* The same service for another thread: its own connection, answer and arena. */
+struct service *service_view(const struct service *service);
+void service_view_end(struct service *view);
