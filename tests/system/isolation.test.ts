@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { networkInterfaces, release } from "node:os";
 import { after, before, test } from "node:test";
 import { client, dataDir, deployed, projects, run, said, url } from "./lib/helmr.ts";
+import { leftoverKinds, leftovers } from "./lib/host.ts";
 import { outside } from "./lib/outside.ts";
 
 const deployment = await deployed(`${projects}tasks`);
@@ -46,6 +47,11 @@ const addresses = (): string[] =>
     .flatMap((list) => list ?? [])
     .filter(({ family }) => family === "IPv4")
     .map(({ address }) => address);
+
+test("what a run needs of the host can be seen there while it is going", () => {
+  const kinds = new Set(leftovers(dataDir).map((found) => found.split(":")[0]));
+  assert.deepEqual([...kinds].sort(), [...leftoverKinds].sort());
+});
 
 test("a run sees no file of another run", async () => {
   const seen = await look({

@@ -83,6 +83,8 @@ const kinds: Record<string, (dataDir: string, tag: string) => string[]> = {
 const isFolder = (folder: string, name: string): boolean =>
   statSync(`${folder}/${name}`).isDirectory();
 
+export const leftoverKinds = Object.keys(kinds);
+
 /** Everything of the data directory's worker that is still on the host. */
 export function leftovers(dataDir: string): string[] {
   const tag = tagOf(dataDir);
