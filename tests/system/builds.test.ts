@@ -14,7 +14,8 @@ interface Bad {
 
 const build = "deployment_build";
 const noSandbox =
-  'import { task } from "@helmr/sdk";\nexport const a = task({ id: "a", run: async () => 1 } as any);\n';
+  'import { task } from "@helmr/sdk";\n' +
+  'export const a = task({ id: "a", run: async () => 1 } as any);\n';
 
 /* What each message must name: the file, and what to do about it. */
 const bad: Bad[] = [

@@ -42,9 +42,17 @@ const contract: [string, string, RegExp][] = [
     /^0$/,
   ],
   ["programs run as the user of the image", "id -u; id -un", /^0\nroot$/],
-  ["the environment is the user's", 'echo "$HOME $USER $LOGNAME $PWD"', /^\/root root root \/workspace$/],
+  [
+    "the environment is the user's",
+    'echo "$HOME $USER $LOGNAME $PWD"',
+    /^\/root root root \/workspace$/,
+  ],
   ["no platform variable is left", "env | grep -c HELMR_", /^0$/],
-  ["nothing of the run is in an argument", "cat /proc/*/cmdline | grep -c '[s]cripts-of-this-run'", /^0$/],
+  [
+    "nothing of the run is in an argument",
+    "cat /proc/*/cmdline | grep -c '[s]cripts-of-this-run'",
+    /^0$/,
+  ],
     ["no memory image is written when a program crashes", "ulimit -c", /^0$/],
 ];
 

@@ -33,12 +33,36 @@ const bad: [string, string, Request, number, string][] = [
     400,
     "invalid_json",
   ],
-  ["bytes that are no UTF-8", "/runs", { method: "POST", body: Buffer.from([34, 255, 34]) }, 400, "invalid_json"],
+  [
+    "bytes that are no UTF-8",
+    "/runs",
+    { method: "POST", body: Buffer.from([34, 255, 34]) },
+    400,
+    "invalid_json",
+  ],
   ["a priority that is no number", "/runs", option({ priority: "high" }), 400, "invalid_request"],
   ["a duration that is none", "/runs", option({ ttl: "soon" }), 400, "invalid_request"],
-  ["a body that is too large", "/runs", start({ payload: "x".repeat(33 << 20) }), 413, "request_too_large"],
-  ["a task that is not there", "/runs", post({ task_id: "nobody", options: { deployment_id: deployment } }), 404, "task_not_found"],
-  ["a stored secret by another way", "/runs", start({ secrets: { A: "env:A" } }), 400, "secret_source_unsupported"],
+  [
+    "a body that is too large",
+    "/runs",
+    start({ payload: "x".repeat(33 << 20) }),
+    413,
+    "request_too_large",
+  ],
+  [
+    "a task that is not there",
+    "/runs",
+    post({ task_id: "nobody", options: { deployment_id: deployment } }),
+    404,
+    "task_not_found",
+  ],
+  [
+    "a stored secret by another way",
+    "/runs",
+    start({ secrets: { A: "env:A" } }),
+    400,
+    "secret_source_unsupported",
+  ],
   ["a bad cursor", "/runs?cursor=zzz", {}, 400, "invalid_cursor"],
   ["a limit that is too large", "/runs?limit=100000", {}, 400, "invalid_request"],
   ["a status that is none", "/runs?status=sleeping", {}, 400, "invalid_request"],
@@ -46,12 +70,24 @@ const bad: [string, string, Request, number, string][] = [
   ["a bad event cursor", `/deployments/${deployment}/events?cursor=zzz`, {}, 400, "invalid_cursor"],
   ["a route that is not there", "/nothing", {}, 404, "not_found"],
   ["a method that is not there", "/runs", { method: "DELETE" }, 405, "method_not_allowed"],
-  ["another API version", "/runs", { headers: { "Helmr-API-Version": "1999-01-01" } }, 400, "unsupported_api_version"],
+  [
+    "another API version",
+    "/runs",
+    { headers: { "Helmr-API-Version": "1999-01-01" } },
+    400,
+    "unsupported_api_version",
+  ],
   ["no key", "/runs", { key: "" }, 401, "authentication_required"],
   ["a key that is none", "/runs", { key: "hlmr_nonsense" }, 401, "authentication_required"],
   ["a key for a person's route", "/projects", {}, 403, "permission_required"],
   ["a worker's route", "/worker/poll", post({}), 401, "authentication_required"],
-  ["another environment", `/projects/${unknown}/environments/${unknown}/runs`, {}, 404, "not_found"],
+  [
+    "another environment",
+    `/projects/${unknown}/environments/${unknown}/runs`,
+    {},
+    404,
+    "not_found",
+  ],
 ];
 
 const state = async () => {
@@ -68,7 +104,8 @@ before(async () => {
 for (const [what, path, request, status, code] of bad)
   test(`${what} is refused with ${status} ${code}`, async () => {
     const answer = await api(path, request);
-    assert.deepEqual([answer.status, answer.body?.code], [status, code], JSON.stringify(answer.body));
+    const got = [answer.status, answer.body?.code];
+    assert.deepEqual(got, [status, code], JSON.stringify(answer.body));
     assert.equal(typeof answer.body.error, "string");
     assert.ok(answer.headers.get("x-request-id"));
   });
