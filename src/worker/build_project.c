@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "worker/build.h"
 
@@ -16,6 +17,7 @@ enum {
     INSTALL_LIMIT_MS = 30 * 60 * 1000,
     INSTALL_MEMORY_MIB = 8192,
     EVALUATE_LIMIT_MS = 10 * 60 * 1000,
+    PLACE_MAX = 16 * 1024,
 };
 
 bool build_unpack(struct build *build, struct error *err)
@@ -160,6 +162,22 @@ static const char *const *env_list(struct build *build)
     return list;
 }
 
+/* The file's name is the guest's word, so it is quoted; one that is too long is left out. */
+static struct str place_of(struct build *build, const struct guest_result *result)
+{
+    AUTO(buf_finish) struct buf text = {.max = PLACE_MAX};
+    struct json_writer json = json_begin(&text);
+    struct error ignored;
+
+    json_open(&json, NULL);
+    json_text(&json, "file", result->load_file);
+    json_int(&json, "line", result->load_line);
+    json_close(&json);
+    if (!json_end(&json, &ignored))
+        return (struct str){0};
+    return arena_str(&build->arena, buf_str(&text));
+}
+
 /* The adapter says what is wrong with the project: kind, message, file and line. */
 static bool project_fault(struct build *build, const struct guest_result *result, struct error *err)
 {
@@ -172,12 +190,8 @@ static bool project_fault(struct build *build, const struct guest_result *result
         text = STR("evaluating the project ended without a result");
     failure_set(&build->failure, "deployment_build", kind, "evaluate", false, "%.*s", (int)text.len,
                 text.ptr);
-    build->failure_details =
-        result->has_load_failure && result->load_file.len
-            ? str_of(arena_printf(&build->arena, "{\"file\":\"%.*s\",\"line\":%lld}",
-                                  (int)result->load_file.len, result->load_file.ptr,
-                                  (long long)result->load_line))
-            : (struct str){0};
+    if (result->has_load_failure && result->load_file.len)
+        build->failure_details = place_of(build, result);
     return error_set(err, ERR_UNPROCESSABLE, "%.200s", text.ptr);
 }
 
