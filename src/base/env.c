@@ -20,11 +20,7 @@ static bool is_name_char(char c, bool is_first)
 
 static struct str trim(struct str text)
 {
-    while (text.len && strchr(" \t\r", text.ptr[0]))
-        text = (struct str){text.ptr + 1, text.len - 1};
-    while (text.len && strchr(" \t\r", text.ptr[text.len - 1]))
-        text.len--;
-    return text;
+    return str_trim(text, " \t\r");
 }
 
 static struct str without_export(struct str line)

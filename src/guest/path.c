@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/own.h"
 
 enum { PATH_TEXT_MAX = 4096, NAME_TEXT_MAX = 256 };
@@ -155,12 +156,8 @@ bool path_write(const char *root, const char *path, mode_t mode, struct str text
     AUTO_FD int fd = openat(parent, name, flags, mode);
     if (fd < 0)
         return error_errno(err, "making %s", path);
-    while (text.len) {
-        ssize_t put = write(fd, text.ptr, text.len);
-        if (put < 0)
-            return error_errno(err, "writing %s", path);
-        text = (struct str){text.ptr + put, text.len - (size_t)put};
-    }
+    if (!fd_write_all(fd, text, err))
+        return error_wrap(err, "writing %s", path);
     if (fchmod(fd, mode) != 0)
         return error_errno(err, "mode of %s", path);
     return true;
@@ -177,20 +174,5 @@ bool path_read(const char *root, const char *path, size_t limit, char **text, st
     AUTO_FD int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return error_set(err, ERR_NOT_FOUND, "%s is no file", path);
-
-    AUTO_FREE char *buffer = alloc(limit + 1);
-    size_t len = 0;
-    for (;;) {
-        ssize_t got = read(fd, buffer + len, limit + 1 - len);
-        if (got < 0)
-            return error_errno(err, "reading %s", path);
-        if (got == 0)
-            break;
-        len += (size_t)got;
-        if (len > limit)
-            return error_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", path, limit);
-    }
-    buffer[len] = '\0';
-    *text = TAKE(buffer);
-    return true;
+    return fd_read_all(fd, path, limit, text, err);
 }

@@ -43,11 +43,7 @@ static bool is_boundary_byte(char c)
 
 static struct str trim(struct str text)
 {
-    while (text.len > 0 && (text.ptr[0] == ' ' || text.ptr[0] == '\t'))
-        text = (struct str){text.ptr + 1, text.len - 1};
-    while (text.len > 0 && (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t'))
-        text.len--;
-    return text;
+    return str_trim(text, " \t");
 }
 
 /* One `name=value` or `name="value"` off the front of *rest, after its semicolon. */
