@@ -13,11 +13,6 @@ struct place {
     bool is_new;
 };
 
-static void free_entry(struct archive_entry **entry)
-{
-    archive_entry_free(*entry);
-}
-
 /* Writes the folders of a resolved path that the image lacks; `mode` is the last one's. */
 static bool make_missing(struct copy *copy, const char *path, mode_t mode, bool *made,
                          struct error *err)
@@ -146,7 +141,7 @@ static bool put_source_file(struct copy *copy, const struct source *source,
                             const struct source_entry *from, const char *path, struct error *err)
 {
     AUTO_FD int fd = -1;
-    AUTO(free_entry)
+    AUTO(layer_entry_free)
     struct archive_entry *entry =
         new_entry(path, S_IFREG | (from->is_executable ? 0755 : 0644), from->size);
 
@@ -212,7 +207,7 @@ static void copy_capability(int fd, struct archive_entry *entry)
 static bool put_image_file(struct copy *copy, const struct view *from, const char *source,
                            const struct view_place *found, const char *path, struct error *err)
 {
-    AUTO(free_entry)
+    AUTO(layer_entry_free)
     struct archive_entry *entry =
         new_entry(path, found->facts.st_mode,
                   S_ISREG(found->facts.st_mode) ? found->facts.st_size : 0);
@@ -229,12 +224,8 @@ static bool put_image_file(struct copy *copy, const struct view *from, const cha
             return error_errno(err, "open %s", source);
         copy_capability(fd, entry);
     } else if (S_ISLNK(found->facts.st_mode)) {
-        char target[TAR_PATH];
-        ssize_t len = readlinkat(folder, name, target, TAR_PATH_MAX);
-        if (len < 0)
-            return error_errno(err, "read the link %s", source);
-        target[len] = '\0';
-        archive_entry_copy_symlink(entry, target);
+        if (!layer_entry_link(entry, folder, name, err))
+            return error_wrap(err, "reading %s", source);
     }
     return layer_writer_put(copy->writer, entry, fd, err);
 }

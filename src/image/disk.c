@@ -127,6 +127,12 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+void disk_names_sort(struct disk_names *names)
+{
+    if (names->n)
+        qsort(names->names, names->n, sizeof *names->names, by_bytes);
+}
+
 bool disk_list(int folder, size_t max, struct disk_names *names, struct error *err)
 {
     AUTO(disk_names_finish) struct disk_names list = {0};
@@ -144,8 +150,7 @@ bool disk_list(int folder, size_t max, struct disk_names *names, struct error *e
     }
     if (errno)
         return error_errno(err, "read a folder");
-    if (list.n)
-        qsort(list.names, list.n, sizeof *list.names, by_bytes);
+    disk_names_sort(&list);
     *names = list;
     list = (struct disk_names){0};
     return true;

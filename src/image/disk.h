@@ -39,4 +39,5 @@ struct disk_names {
     size_t n;
 };
 bool disk_list(int folder, size_t max, struct disk_names *names, struct error *err) MUST_USE;
+void disk_names_sort(struct disk_names *names);
 void disk_names_finish(struct disk_names *names);

@@ -28,6 +28,12 @@ bool layer_writer_init(struct layer_writer *writer, int fd, bool is_compressed,
                        struct error *err) MUST_USE;
 void layer_writer_finish(struct layer_writer *writer);
 
+void layer_entry_free(struct archive_entry **entry);
+
+/* Makes the entry a link to where the one on disk points. */
+bool layer_entry_link(struct archive_entry *entry, int folder, const char *name,
+                      struct error *err) MUST_USE;
+
 /* One entry; a regular file's content is read from `content`, else -1. */
 bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, int content,
                       struct error *err) MUST_USE;

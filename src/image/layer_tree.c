@@ -27,11 +27,6 @@ static void tree_finish(struct tree *tree)
     map_finish(&tree->links);
 }
 
-static void free_entry(struct archive_entry **entry)
-{
-    archive_entry_free(*entry);
-}
-
 static struct archive_entry *entry_of(const struct tree *tree, const char *path,
                                       const struct stat *facts)
 {
@@ -94,7 +89,7 @@ static bool add_attributes(int fd, struct archive_entry *entry, struct error *er
 
 static bool put_whiteout(struct tree *tree, const char *folder, const char *name, struct error *err)
 {
-    AUTO(free_entry) struct archive_entry *entry = archive_entry_new();
+    AUTO(layer_entry_free) struct archive_entry *entry = archive_entry_new();
     char path[TAR_PATH + 16];
 
     if (!entry)
@@ -139,7 +134,7 @@ static bool check_overlay(const struct tree *tree, int fd, const char *path, str
 static bool put_file(struct tree *tree, int parent, const char *name, const char *path,
                      const struct stat *facts, struct error *err)
 {
-    AUTO(free_entry) struct archive_entry *entry = entry_of(tree, path, facts);
+    AUTO(layer_entry_free) struct archive_entry *entry = entry_of(tree, path, facts);
     const char *first = first_path(tree, facts, path);
 
     if (first) {
@@ -159,19 +154,13 @@ static bool put_file(struct tree *tree, int parent, const char *name, const char
 static bool put_other(struct tree *tree, int parent, const char *name, const char *path,
                       const struct stat *facts, struct error *err)
 {
-    AUTO(free_entry) struct archive_entry *entry = entry_of(tree, path, facts);
+    AUTO(layer_entry_free) struct archive_entry *entry = entry_of(tree, path, facts);
     const char *first = first_path(tree, facts, path);
 
     if (first)
         archive_entry_copy_hardlink(entry, first);
-    else if (S_ISLNK(facts->st_mode)) {
-        char target[TAR_PATH];
-        ssize_t len = readlinkat(parent, name, target, TAR_PATH_MAX);
-        if (len < 0)
-            return error_errno(err, "read the link %s", path);
-        target[len] = '\0';
-        archive_entry_copy_symlink(entry, target);
-    }
+    else if (S_ISLNK(facts->st_mode) && !layer_entry_link(entry, parent, name, err))
+        return error_wrap(err, "reading %s", path);
     return layer_writer_put(tree->writer, entry, -1, err);
 }
 
@@ -213,7 +202,7 @@ static bool put_folder(struct tree *tree, int fd, const char *path, struct error
 
     if (fstat(fd, &facts) != 0)
         return error_errno(err, "look at %s", path);
-    AUTO(free_entry) struct archive_entry *entry = entry_of(tree, *path ? path : ".", &facts);
+    AUTO(layer_entry_free) struct archive_entry *entry = entry_of(tree, *path ? path : ".", &facts);
     if (!check_overlay(tree, fd, path, err) ||
         (tree->kind != LAYER_OF_PROJECT && !add_attributes(fd, entry, err)))
         return false;

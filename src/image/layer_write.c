@@ -121,6 +121,23 @@ static bool put_content(struct layer_writer *writer, int64_t size, int content, 
     return true;
 }
 
+void layer_entry_free(struct archive_entry **entry)
+{
+    archive_entry_free(*entry);
+}
+
+bool layer_entry_link(struct archive_entry *entry, int folder, const char *name, struct error *err)
+{
+    char target[TAR_PATH];
+    ssize_t len = readlinkat(folder, name, target, TAR_PATH_MAX);
+
+    if (len < 0)
+        return error_errno(err, "read the link %s", name);
+    target[len] = '\0';
+    archive_entry_copy_symlink(entry, target);
+    return true;
+}
+
 bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, int content,
                       struct error *err)
 {
@@ -135,15 +152,10 @@ bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, 
     return content < 0 || put_content(writer, archive_entry_size(entry), content, err);
 }
 
-static void free_entry(struct archive_entry **entry)
-{
-    archive_entry_free(*entry);
-}
-
 bool layer_writer_folder(struct layer_writer *writer, const char *path, mode_t mode,
                          struct error *err)
 {
-    AUTO(free_entry) struct archive_entry *entry = archive_entry_new();
+    AUTO(layer_entry_free) struct archive_entry *entry = archive_entry_new();
 
     if (!entry)
         abort();

@@ -201,20 +201,14 @@ bool view_resolve(const struct view *view, const char *path, char resolved[TAR_P
     return true;
 }
 
-static bool add_names(struct disk_names *all, struct disk_names *more)
+static void add_names(struct disk_names *all, struct disk_names *more)
 {
     if (!more->n)
-        return true;
+        return;
     all->names = alloc_more(all->names, (all->n + more->n) * sizeof *all->names);
     memcpy(all->names + all->n, more->names, more->n * sizeof *all->names);
     all->n += more->n;
     more->n = 0;
-    return true;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static bool collect(const struct view *view, const char *path, const struct view_place *place,
@@ -225,11 +219,11 @@ static bool collect(const struct view *view, const char *path, const struct view
         AUTO(disk_names_finish) struct disk_names some = {0};
         if (fd < 0)
             return error_errno(err, "open %s", path);
-        if (!disk_list(fd, TAR_ENTRIES_MAX, &some, err) || !add_names(all, &some))
+        if (!disk_list(fd, TAR_ENTRIES_MAX, &some, err))
             return false;
+        add_names(all, &some);
     }
-    if (all->n)
-        qsort(all->names, all->n, sizeof *all->names, by_bytes);
+    disk_names_sort(all);
     return true;
 }
 
