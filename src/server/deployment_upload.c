@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -202,7 +201,7 @@ static bool insert(struct upload *upload, struct tx *tx, char id[ID_TEXT], bool 
         return false;
     *is_new = pending.n_rows == 0;
     if (!*is_new) {
-        snprintf(id, ID_TEXT, "%s", row_text(&pending, 0, DEPLOYMENT_PENDING_FIND_ID));
+        row_id(&pending, 0, DEPLOYMENT_PENDING_FIND_ID, id);
         return true;
     }
     id_make(id);

@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "base/time.h"
 #include "server/caller.h"
 #include "server/context.h"
@@ -98,8 +96,7 @@ bool deployment_events_get(struct call *call, struct response *res, struct error
             return false;
     }
     struct history history = {.store = server_of(call)->store};
-    snprintf(history.owner_id, sizeof history.owner_id, "%s",
-             row_text(&rows, 0, DEPLOYMENT_PEEK_ID));
+    row_id(&rows, 0, DEPLOYMENT_PEEK_ID, history.owner_id);
     return history_answer(call, &history, res, err);
 }
 
@@ -223,10 +220,12 @@ bool deployment_cancel_post(struct call *call, struct response *res, struct erro
     struct str state = row_str(&rows, 0, DEPLOYMENT_PEEK_STATE);
     if (!str_equal(state, STR("queued")) && !str_equal(state, STR("building")))
         return error_set(err, ERR_DEPLOYMENT_TERMINAL, "the build is over");
-    /* Its lease before itself: the order of the workers' reports. */
+    /* Its lease before itself: the order of the workers' reports. And once more, for a lease
+     * that was granted while the deployment's row was waited for. */
     if (!outbox_revoke(tx, "build", id, body.reason, &wakes, err) ||
         !fail_cancelled(call, tx, &rows, body.reason, err) ||
-        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(id)))
+        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(id)) ||
+        !outbox_revoke(tx, "build", id, body.reason, &wakes, err))
         return false;
 
     wakes_add(&wakes, "deployment:", id);

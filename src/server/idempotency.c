@@ -1,7 +1,5 @@
 #include "server/idempotency.h"
 
-#include <stdio.h>
-
 #include "store/queries.h"
 
 bool idempotency_claim_key(struct tx *tx, const struct idempotency *claim, struct arena *arena,
@@ -25,6 +23,6 @@ bool idempotency_claim_key(struct tx *tx, const struct idempotency *claim, struc
                          "the first request with this key is still in progress");
     if (!str_equal(row_str(&rows, 0, IDEMPOTENCY_FIND_FINGERPRINT), fingerprint))
         return error_set(err, ERR_IDEMPOTENCY_MISMATCH, "the key was used with other parameters");
-    snprintf(first, ID_TEXT, "%s", row_text(&rows, 0, IDEMPOTENCY_FIND_SUBJECT_ID));
+    row_id(&rows, 0, IDEMPOTENCY_FIND_SUBJECT_ID, first);
     return true;
 }

@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/json.h"
 #include "base/time.h"
@@ -121,8 +120,7 @@ static bool choose_lane(struct start *start, struct error *err)
                     row_int(found, 0, RUN_START_FIND_MAX_LIVE) ==
                         row_int(found, 0, RUN_START_FIND_CONCURRENCY_LIMIT);
     if (is_right) {
-        snprintf(start->lane_id, sizeof start->lane_id, "%s",
-                 row_text(found, 0, RUN_START_FIND_LANE_ID));
+        row_id(found, 0, RUN_START_FIND_LANE_ID, start->lane_id);
         return true;
     }
 
@@ -133,7 +131,7 @@ static bool choose_lane(struct start *start, struct error *err)
                has_limit && key.ptr ? V_STR(key) : V_TEXT(""),
                found_value(start, RUN_START_FIND_CONCURRENCY_LIMIT)))
         return false;
-    snprintf(start->lane_id, sizeof start->lane_id, "%s", row_text(&rows, 0, LANE_UPSERT_ID));
+    row_id(&rows, 0, LANE_UPSERT_ID, start->lane_id);
     return true;
 }
 

@@ -1,18 +1,11 @@
 #include "server/run_store.h"
 
-#include <stdio.h>
-
 #include "base/json.h"
 #include "base/time.h"
 #include "server/event.h"
 #include "store/queries.h"
 
 enum { ERROR_MAX = 256 * 1024 };
-
-static void copy_id(char to[ID_TEXT], const struct rows *rows, size_t column)
-{
-    snprintf(to, ID_TEXT, "%s", row_text(rows, 0, column));
-}
 
 bool run_row_load(struct tx *tx, const char *run_id, struct arena *arena, struct run_row *run,
                   struct error *err)
@@ -36,10 +29,10 @@ bool run_row_load(struct tx *tx, const char *run_id, struct arena *arena, struct
         .retry_policy = row_str(&rows, 0, RUN_LOAD_RETRY_POLICY),
         .cancel_reason = row_str(&rows, 0, RUN_LOAD_CANCEL_REASON),
     };
-    copy_id(run->id, &rows, RUN_LOAD_ID);
-    copy_id(run->environment_id, &rows, RUN_LOAD_ENVIRONMENT_ID);
-    copy_id(run->group_id, &rows, RUN_LOAD_GROUP_ID);
-    copy_id(run->session_id, &rows, RUN_LOAD_SESSION_ID);
+    row_id(&rows, 0, RUN_LOAD_ID, run->id);
+    row_id(&rows, 0, RUN_LOAD_ENVIRONMENT_ID, run->environment_id);
+    row_id(&rows, 0, RUN_LOAD_GROUP_ID, run->group_id);
+    row_id(&rows, 0, RUN_LOAD_SESSION_ID, run->session_id);
     if (!run_state_parse(row_str(&rows, 0, RUN_LOAD_STATE), &run->state) ||
         !run_status_parse(row_str(&rows, 0, RUN_LOAD_STATUS), &run->status))
         return error_set(err, ERR_INTERNAL, "run %s is in no known state", run_id);

@@ -108,7 +108,7 @@ static bool write_runs(struct call *call, struct tx *tx, const struct run_filter
                 return true;
             }
             run_object_write(json, NULL, &rows, i, false);
-            snprintf(before, sizeof before, "%s", row_text(&rows, i, RUN_GET_ID));
+            row_id(&rows, i, RUN_GET_ID, before);
             shown++;
         }
     } while (rows.n_rows == LIST_STEP);
@@ -177,10 +177,8 @@ bool run_events(struct call *call, struct response *res, struct error *err)
     if (rows.n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no run %s", id);
     memcpy(history.owner_id, id, sizeof id);
-    snprintf(history.deployment_id, sizeof history.deployment_id, "%s",
-             row_text(&rows, 0, RUN_PEEK_DEPLOYMENT_ID));
-    snprintf(history.session_id, sizeof history.session_id, "%s",
-             row_text(&rows, 0, RUN_PEEK_SESSION_ID));
+    row_id(&rows, 0, RUN_PEEK_DEPLOYMENT_ID, history.deployment_id);
+    row_id(&rows, 0, RUN_PEEK_SESSION_ID, history.session_id);
     snprintf(history.trace_id, sizeof history.trace_id, "%s",
              row_text(&rows, 0, RUN_PEEK_TRACE_ID));
     return history_answer(call, &history, res, err);

@@ -1,7 +1,5 @@
 #include "server/seed.h"
 
-#include <stdio.h>
-
 #include "base/time.h"
 #include "model/name.h"
 #include "store/queries.h"
@@ -18,7 +16,7 @@ static bool read_id(struct rows *rows, char id[ID_TEXT], struct error *err)
 {
     if (rows->n_rows != 1)
         return error_set(err, ERR_INTERNAL, "a row that was just made is not there");
-    snprintf(id, ID_TEXT, "%s", row_text(rows, 0, 0));
+    row_id(rows, 0, 0, id);
     return true;
 }
 

@@ -57,8 +57,8 @@ static void find_environments(struct service *service)
         !STORE(tx, &environment_find, &service->arena, &staging, &err, V_TEXT("main"),
                V_TEXT("staging")))
         broken("environments", &err);
-    snprintf(service->environment_id, ID_TEXT, "%s", row_text(&production, 0, ENVIRONMENT_FIND_ID));
-    snprintf(service->staging_id, ID_TEXT, "%s", row_text(&staging, 0, ENVIRONMENT_FIND_ID));
+    row_id(&production, 0, ENVIRONMENT_FIND_ID, service->environment_id);
+    row_id(&staging, 0, ENVIRONMENT_FIND_ID, service->staging_id);
 }
 
 static struct service *service_create(void)

@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include <stdio.h>
+
 #include "base/encode.h"
 #include "store/backend.h"
 #include "store/migrate.h"
@@ -188,6 +190,13 @@ struct str row_str(const struct rows *rows, size_t row, size_t column)
 const char *row_text(const struct rows *rows, size_t row, size_t column)
 {
     return row_value(rows, row, column)->bytes.ptr;
+}
+
+void row_id(const struct rows *rows, size_t row, size_t column, char id[ID_TEXT])
+{
+    struct str text = row_str(rows, row, column);
+
+    snprintf(id, ID_TEXT, "%.*s", (int)text.len, text.ptr ? text.ptr : "");
 }
 
 bool row_is_null(const struct rows *rows, size_t row, size_t column)

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/id.h"
 #include "store/query.h"
 
 struct store;
@@ -100,6 +101,8 @@ int64_t row_int(const struct rows *rows, size_t row, size_t column);      /* 0 w
 struct str row_str(const struct rows *rows, size_t row, size_t column);   /* {0} when null */
 const char *row_text(const struct rows *rows, size_t row, size_t column); /* NULL when null */
 bool row_is_null(const struct rows *rows, size_t row, size_t column);
+void row_id(const struct rows *rows, size_t row, size_t column,
+            char id[ID_TEXT]); /* "" when null */
 
 /* PostgreSQL: sends NOTIFY helmr_wake inside the transaction; SQLite: nothing (the caller wakes
  * its own process after the commit). */

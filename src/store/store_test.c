@@ -26,6 +26,7 @@ STORE_TEST(a_null_comes_back_as_a_null)
     AUTO(arena_finish) struct arena arena = {0};
     struct rows rows;
     struct error err;
+    char id[ID_TEXT];
 
     CHECK_OK(round_trip(store, 1, V_NULL, V_NULL, V_NULL, &arena, &rows, &err));
     CHECK(rows.n_rows == 1 && rows.n_columns == 3);
@@ -34,6 +35,8 @@ STORE_TEST(a_null_comes_back_as_a_null)
         CHECK(row_int(&rows, 0, column) == 0);
         CHECK(row_str(&rows, 0, column).ptr == NULL);
         CHECK(row_text(&rows, 0, column) == NULL);
+        row_id(&rows, 0, column, id);
+        CHECK_STR(id, "");
     }
 }
 
