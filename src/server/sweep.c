@@ -185,11 +185,13 @@ static bool fail_deployment(struct pass *pass UNUSED, struct tx *tx, const char 
         .source = "sweeper",
     };
 
-    /* Its lease before itself: the order of the workers' reports. */
+    enum deployment_event on = queued ? DEPLOYMENT_QUEUE_DEADLINE : DEPLOYMENT_BUILD_DEADLINE;
+
+    /* Its lease before itself: the order of the workers' reports. And once more, for a lease
+     * that was granted while the deployment's row was waited for. */
     return outbox_revoke(tx, "build", id, fault.message, wakes, err) &&
-           deployment_end_failed(tx, id,
-                                 queued ? DEPLOYMENT_QUEUE_DEADLINE : DEPLOYMENT_BUILD_DEADLINE,
-                                 &fault, wakes, err);
+           deployment_end_failed(tx, id, (int)on, &fault, wakes, err) &&
+           outbox_revoke(tx, "build", id, fault.message, wakes, err);
 }
 
 static bool find(struct pass *pass, const struct query *query, const struct value *params, size_t n,
