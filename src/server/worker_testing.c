@@ -367,6 +367,11 @@ size_t run_events_of(struct service *service, const char *key, const char *run, 
     return found;
 }
 
+bool service_says(struct service *service, const char *text)
+{
+    return strstr(arena_text(&service->arena, buf_str(&service->answer.body)), text);
+}
+
 bool service_change(struct service *service, const struct query *query, const struct value *params,
                     size_t n_params, int64_t n)
 {

@@ -70,6 +70,9 @@ const char *run_text(struct service *service, const char *key, const char *run, 
 /* How many events of this kind the run has. */
 size_t run_events_of(struct service *service, const char *key, const char *run, const char *kind);
 
+/* Whether the last answer has this text in it. */
+bool service_says(struct service *service, const char *text);
+
 /* A statement of the test's own, in a transaction of its own; true when it changed `n` rows. */
 bool service_change(struct service *service, const struct query *query, const struct value *params,
                     size_t n_params, int64_t n);
