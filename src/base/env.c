@@ -20,7 +20,7 @@ static bool is_name_char(char c, bool is_first)
 
 static struct str trim(struct str text)
 {
-    return str_trim(text, " \t\r");
+    return str_trim(text, STR(" \t\r"));
 }
 
 static struct str without_export(struct str line)

@@ -43,7 +43,7 @@ static bool is_boundary_byte(char c)
 
 static struct str trim(struct str text)
 {
-    return str_trim(text, " \t");
+    return str_trim(text, STR(" \t"));
 }
 
 /* One `name=value` or `name="value"` off the front of *rest, after its semicolon. */

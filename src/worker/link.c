@@ -109,7 +109,7 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
     wire_write(&writer, NULL, exchange->request_fields, exchange->request);
     if (!json_end(&writer, err) || (exchange->tail && !buf_append(&body, STR("\n"), err)))
         return false;
-    for (size_t i = 0; i < exchange->n_tail; i++)
+    for (size_t i = 0; exchange->tail && i < exchange->n_tail; i++)
         if (!buf_append(&body, exchange->tail[i], err))
             return false;
     use_newest_bearer(line, exchange->without_bearer);
