@@ -130,7 +130,9 @@ static void exec_search(const struct init_spec *spec)
         int len = snprintf(path, sizeof path, "%.*s/%s", (int)folder.len, folder.ptr, name);
         if (folder.len == 0 || len < 0 || (size_t)len >= sizeof path)
             continue;
-        execve(path, spec->argv, spec->env);
+        /* Asking is cheaper than a refused exec, and most folders of a PATH have not got it. */
+        if (access(path, X_OK) == 0)
+            execve(path, spec->argv, spec->env);
         if (errno != ENOENT && errno != ENOTDIR)
             kept = errno;
     }

@@ -13,6 +13,9 @@
 #include "guest/mounts.h"
 #include "guest/path.h"
 #include "guest/sharing.h"
+#include "guest/statx.h"
+
+#define STATX_SHIM "/dev/.helmr-statx.so"
 
 enum { INSIDE_MAX = 4200 };
 
@@ -229,6 +232,21 @@ static const char hosts[] = "127.0.0.1 localhost\n"
                             "::1 localhost ip6-localhost ip6-loopback\n"
                             "127.0.1.1 helmr-sandbox\n";
 
+/* Where ls would fail, every program is given a statx that works. An image with a preload of its
+ * own keeps that. */
+static bool setup_statx(struct sandbox *sandbox, struct error *err)
+{
+    enum path_kind kind;
+
+    if (!statx_is_broken())
+        return true;
+    if (!path_kind(SANDBOX_ROOT, "/etc/ld.so.preload", &kind, err))
+        return false;
+    return kind != PATH_ABSENT ||
+           (path_write(SANDBOX_ROOT, STATX_SHIM, 0755, statx_shim(), err) &&
+            place_file(sandbox, "/etc/ld.so.preload", 0644, STR(STATX_SHIM "\n"), err));
+}
+
 static bool setup_identity(struct sandbox *sandbox, const struct message_setup *setup,
                            struct error *err)
 {
@@ -337,7 +355,7 @@ static bool setup_files(struct sandbox *sandbox, const struct message_setup *set
     if (!setup_kernel(sandbox, err))
         return false;
     end_phase(sandbox, "kernel", since_ns);
-    if (!setup_identity(sandbox, setup, err))
+    if (!setup_statx(sandbox, err) || !setup_identity(sandbox, setup, err))
         return false;
     end_phase(sandbox, "identity", since_ns);
     if (setup->platform && !setup_platform(sandbox, err))

@@ -99,7 +99,7 @@ static void take_loaded(struct guest *guest, const struct message_loaded *loaded
 static void take_launch_failure(struct guest *guest, const struct message_launch_failed *failed)
 {
     static const char *const kinds[] = {"node_missing", "node_too_old", "unsafe_path",
-                                        "image_root_invalid", "secret_unreadable"};
+                                        "image_root_invalid"};
     struct str text = failed->text;
     struct error err;
 

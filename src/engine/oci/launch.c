@@ -109,7 +109,8 @@ static bool config_write(struct launch *launch, const struct child *child,
         .network_path = instance->network ? network_inner_path(instance->network) : NULL,
         .cgroups_path = cgroups,
         .memory_bytes = limits->memory_bytes,
-        .cpu_percent = limits->cpu_percent,
+        /* Without the headroom: the guest counts its processors by it. */
+        .cpu_percent = 100 * (launch->spec->vcpus > 0 ? launch->spec->vcpus : 1),
         .processes = limits->processes,
         .is_mapped = launch->is_mapped,
     };

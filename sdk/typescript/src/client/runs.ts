@@ -160,9 +160,9 @@ export class Runs {
     intervalMs: number,
   ): Promise<RunSnapshot> {
     for (;;) {
-      const snapshot = await this.retrieve(run, options);
-      if (snapshot.isTerminal) return snapshot;
       try {
+        const snapshot = await this.retrieve(run, options);
+        if (snapshot.isTerminal) return snapshot;
         for await (const _event of this.#subscribe(run, options));
       } catch (error) {
         if (
