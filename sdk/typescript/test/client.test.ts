@@ -315,6 +315,17 @@ test("waiting asks again when events are not to be had", async () => {
   assert.equal((await server.client.runs.wait("run-1", { intervalMs: 1 })).status, "succeeded");
 });
 
+test("waiting outlives a server that is away, and not one that refuses", async () => {
+  await using server = await TestServer.start(
+    json(503, { error: "starting", code: "service_unavailable" }),
+    (_request, response) => response.destroy(),
+    json(200, run("succeeded")),
+    json(403, { error: "no", code: "permission_required" }),
+  );
+  assert.equal((await server.client.runs.wait("run-1", { intervalMs: 1 })).status, "succeeded");
+  await assert.rejects(server.client.runs.wait("run-1", { intervalMs: 1 }), /permission_required/);
+});
+
 test("waiting gives up at its own limit or the caller's word", async () => {
   await using server = await TestServer.start(({ headers }, response) => {
     if (headers.accept !== "text/event-stream")

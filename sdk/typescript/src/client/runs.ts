@@ -160,12 +160,17 @@ export class Runs {
     intervalMs: number,
   ): Promise<RunSnapshot> {
     for (;;) {
+      let snapshot: RunSnapshot | undefined;
       try {
-        const snapshot = await this.retrieve(run, options);
+        snapshot = await this.retrieve(run, options);
         if (snapshot.isTerminal) return snapshot;
         for await (const _event of this.#subscribe(run, options));
       } catch (error) {
+        /* A run that could be seen can be asked for again, whatever its events answer. */
+        const isRefused =
+          snapshot === undefined && error instanceof HelmrApiError && error.status < 500;
         if (
+          isRefused ||
           options.signal?.aborted ||
           error instanceof AuthError ||
           error instanceof RunNotFoundError
