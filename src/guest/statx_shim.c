@@ -1,10 +1,10 @@
 /* statx without AT_NO_AUTOMOUNT (statx.h says why). Loaded into programs of any image, so it
  * needs nothing of a libc but where errno is. */
+#include <errno.h>
 #include <sys/syscall.h>
 
 enum { NO_AUTOMOUNT = 0x800 };
 
-extern int *__errno_location(void);
 __attribute__((visibility("default"))) int statx(int fd, const char *path, int flags, unsigned mask,
                                                  void *out);
 
@@ -45,6 +45,6 @@ int statx(int fd, const char *path, int flags, unsigned mask, void *out)
 
     if (result >= 0)
         return 0;
-    *__errno_location() = (int)-result;
+    errno = (int)-result;
     return -1;
 }
