@@ -122,6 +122,11 @@ TEST(a_secret_comes_from_the_variable_or_from_its_file_but_not_both)
     char path[] = "/tmp/env_test.XXXXXX", lines[256];
     int fd = mkstemp(path);
 
+    /* Variables of the process win, and these are short names. */
+    unsetenv("A");
+    unsetenv("B");
+    unsetenv("C");
+
     CHECK(fd >= 0 && fd_write_all(fd, STR("s3cret\n"), &err));
     close(fd);
     snprintf(lines, sizeof lines, "A=plain\nB_FILE=%s\nC=x\nC_FILE=%s\nD_FILE=/no/such/file", path,

@@ -28,12 +28,13 @@ extern char **environ;
 
 static void reset_signals(void)
 {
-    struct sigaction fresh = {.sa_handler = SIG_DFL};
+    /* The kernel's own form (handler, flags, restorer, mask): libc leaves out the numbers it keeps
+     * for itself, which a parent made by posix_spawn has ignored. */
+    const unsigned long fresh[4] = {0};
     sigset_t none;
 
-    /* Numbers that libc keeps for itself fail and stay as they are. */
     for (int number = 1; number < NSIG; number++)
-        sigaction(number, &fresh, NULL);
+        syscall(SYS_rt_sigaction, number, fresh, NULL, sizeof(uint64_t));
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
