@@ -135,7 +135,7 @@ bool worker_heartbeat_post(struct call *call, struct response *res, struct error
     struct server *server = server_of(call);
     struct wire_heartbeat beat;
     struct wire_heartbeat_answer answer = {.server_time_ms = time_now_ms()};
-    enum worker_state state;
+    enum worker_state state = WORKER_LOST;
     struct rows rows;
     AUTO_TX tx = NULL;
 

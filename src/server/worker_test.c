@@ -52,7 +52,7 @@ SERVICE_TEST(a_second_machine_cannot_take_a_live_identity)
     CHECK_STATUS(service, worker_beat_now(&worker, "[]"), 200);
 
     /* Silent for a minute, it may have moved to another machine. */
-    CHECK(age(service, &worker, 61 * 1000));
+    CHECK(age(service, &worker, INT64_C(61) * 1000));
     CHECK_STATUS(service, worker_open(&copy), 200);
     CHECK(copy.epoch > worker.epoch);
     CHECK_STATUS(service, worker_beat_now(&worker, "[]"), 409);
@@ -107,7 +107,7 @@ SERVICE_TEST(a_forged_or_old_bearer_is_refused)
                                           worker.id, worker.credential)),
                  200);
     const char *fresh = service_text(service, "bearer");
-    CHECK(service_int(service, "bearer_expires_ms") > time_now_ms() + 14 * 60 * 1000);
+    CHECK(service_int(service, "bearer_expires_ms") > time_now_ms() + INT64_C(14) * 60 * 1000);
 
     struct test_worker forger = worker;
     snprintf(forger.bearer, sizeof forger.bearer, "%s", fresh);

@@ -25,7 +25,7 @@ static int post(struct test_worker *worker, const char *token, const char *route
         .path = arena_printf(&worker->service->arena, "/api/worker/%s", route),
         .body = str_of(body),
         .headers = headers,
-        .timeout_ms = 60 * 1000,
+        .timeout_ms = INT64_C(60) * 1000,
     };
 
     return service_send(worker->service, token, &request);
