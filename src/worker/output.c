@@ -11,8 +11,8 @@
 
 enum {
     PIECE_MAX = 256 * 1024,
-    BATCH_BYTES = 2 * 1024 * 1024,
-    SPOOL_MAX = 8 * 1024 * 1024,
+    BATCH_BYTES = 4 * 1024 * 1024,
+    SPOOL_MAX = 16 * 1024 * 1024,
     CALL_TIMEOUT_MS = 15 * 1000,
     EVENT_ATTRIBUTES_MAX = 512 * 1024,
 };
