@@ -41,6 +41,10 @@ static const struct text_setting {
     TEXT("HELMR_WORKER_DNS", NULL, dns, ""),
     TEXT("HELMR_WORKER_NETWORK_BLOCKED_CIDRS", NULL, blocked_cidrs, default_blocked),
     TEXT("HELMR_WORKER_NETWORK_ALLOWED_CIDRS", NULL, allowed_cidrs, ""),
+    TEXT("HELMR_REGISTRY_AUTH_FILE", NULL, registry_auth_file, ""),
+    TEXT("HELMR_REGISTRY_CA_FILE", NULL, registry_ca_file, ""),
+    TEXT("HELMR_REGISTRY_MIRRORS", NULL, registry_mirrors, ""),
+    TEXT("HELMR_IMAGE_PUSH_REPOSITORY", NULL, image_push_repository, ""),
 #undef TEXT
 };
 
@@ -88,7 +92,33 @@ static bool read_numbers(const struct env *env, struct worker_settings *set, str
                    err) &&
            env_int(env, "HELMR_WORKER_BUILD_EXECUTORS", 0, 16, DEFAULT_BUILDERS,
                    &set->build_executors, err) &&
-           env_int(env, "HELMR_WORKER_STANDBYS", 0, 16, DEFAULT_STANDBYS, &set->standbys, err);
+           env_int(env, "HELMR_WORKER_STANDBYS", 0, 16, DEFAULT_STANDBYS, &set->standbys, err) &&
+           env_int(env, "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB", 64, INT32_MAX, 0,
+                   &set->artifact_cache_max_mib, err);
+}
+
+/* Docker's own place for credentials, when nobody named another: $DOCKER_CONFIG, else ~/.docker. */
+static bool find_registry_auth(struct worker_settings *set, struct error *err)
+{
+    const char *folder = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+    const char *below = "";
+    int written;
+
+    if (set->registry_auth_file[0])
+        return true;
+    if (!folder || !*folder) {
+        folder = home;
+        below = "/.docker";
+    }
+    if (!folder || folder[0] != '/')
+        return true;
+    written = snprintf(set->registry_auth_file, sizeof set->registry_auth_file, "%s%s/config.json",
+                       folder, below);
+    if (written < 0 || (size_t)written >= sizeof set->registry_auth_file)
+        return error_set(err, ERR_INVALID, "the path of Docker's config.json is too long");
+    if (access(set->registry_auth_file, R_OK) != 0)
+        set->registry_auth_file[0] = '\0';
+    return true;
 }
 
 static bool read_network(const struct env *env, struct worker_settings *set, struct error *err)
@@ -145,6 +175,7 @@ bool worker_settings_read_host(const struct invocation *invocation,
     snprintf(file, sizeof file, "%s/helmr.env", settings->data_dir);
     return env_load(&env, file, err) && read_texts(invocation, &env, settings, err) &&
            read_numbers(&env, settings, err) && read_network(&env, settings, err) &&
+           find_registry_auth(settings, err) &&
            env_secret(&env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &settings->bootstrap_token, err);
 }
 

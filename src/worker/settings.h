@@ -21,6 +21,9 @@ struct worker_settings {
     struct secret bootstrap_token;                         /* unset when a credential exists */
     int64_t vcpus, memory_mib, disk_mib, disk_reserve_mib; /* capacity; 0: the host's */
     int64_t execution_slots, build_executors, standbys;
+    char registry_auth_file[SETTING_TEXT], registry_ca_file[SETTING_TEXT]; /* empty: none */
+    char registry_mirrors[SETTING_TEXT], image_push_repository[1024];      /* empty: none */
+    int64_t artifact_cache_max_mib; /* images, layers, caches, bundles; 0: 20 % of the disk */
 };
 
 /* For `helmr worker` and the worker half of `helmr up`; the invocation may be NULL. */
