@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "base/own.h"
+#include "image/authorities.h"
 #include "image/config.h"
 #include "image/import.h"
 
@@ -80,7 +81,7 @@ static bool make_debian(const struct bootstrap *bootstrap, const char *reference
 static bool add_node(const struct bootstrap *bootstrap, struct image_document *document,
                      struct error *err)
 {
-    struct str *env = arena_array(bootstrap->arena, 2, sizeof *env);
+    struct str *env = arena_array(bootstrap->arena, 3, sizeof *env);
     const char *const *below = NULL;
     const char *folder = NULL;
     char version[32];
@@ -93,6 +94,9 @@ static bool add_node(const struct bootstrap *bootstrap, struct image_document *d
     env[1] = str_of(arena_printf(bootstrap->arena, "NODE_VERSION=%s", version));
     document->image.config.env = env;
     document->image.config.n_env = 2;
+    /* Node has authorities of its own and asks for others by name only. */
+    if (authorities_are_added(below[0]))
+        env[document->image.config.n_env++] = STR("NODE_EXTRA_CA_CERTS=/" AUTHORITIES_BUNDLE);
     document->command = STR("[\"node\"]");
     return true;
 }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "base/process.h"
+#include "image/authorities.h"
 #include "image/bootstrap.h"
 
 enum { ARGUMENTS_MAX = 64, LINE_MAX_LEN = 512, APT_TIMEOUT_MS = 30 * 1000, EXEC_NOT_FOUND = 127 };
@@ -207,6 +208,23 @@ static bool strip(const char *folder, struct error *err)
     return true;
 }
 
+/* Else nothing in the image could fetch a package where the network signs for others. */
+static bool trust_host(const struct bootstrap *bootstrap, const char *folder, struct error *err)
+{
+    AUTO(buf_finish) struct buf added = {.max = 1 << 20};
+    AUTO_FD int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    size_t n;
+
+    if (root < 0)
+        return error_errno(err, "open %s", folder);
+    if (!authorities_find("/" AUTHORITIES_BUNDLE, "/usr/share/ca-certificates", &added, &n, err))
+        return false;
+    if (n == 0)
+        return true;
+    bootstrap_say(bootstrap, "the image trusts %zu certificate authorities added to this host", n);
+    return authorities_trust(root, buf_str(&added), err);
+}
+
 bool bootstrap_debian(const struct bootstrap *bootstrap, const char **folder, struct error *err)
 {
     const char *argv[ARGUMENTS_MAX] = {0};
@@ -219,5 +237,6 @@ bool bootstrap_debian(const struct bootstrap *bootstrap, const char **folder, st
     n = add_sources(bootstrap, argv, n);
     argv[n] = NULL;
     bootstrap_say(bootstrap, "making Debian %s with mmdebstrap", bootstrap->recipe.suite);
-    return run_tool(bootstrap, argv, err) && strip(*folder, err);
+    return run_tool(bootstrap, argv, err) && strip(*folder, err) &&
+           trust_host(bootstrap, *folder, err);
 }
