@@ -126,7 +126,7 @@ bool image_bootstrap(struct image_store *store, const char *reference, bool forc
                      struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    AUTO_FD int lock = -1;
+    AUTO_FD int lock = -1, work = -1;
     struct bootstrap bootstrap = {
         .store = store, .progress = progress, .arg = arg, .arena = &arena, .newest = newest_time()};
     char text[REFERENCE_TEXT];
@@ -143,7 +143,7 @@ bool image_bootstrap(struct image_store *store, const char *reference, bool forc
         return false;
     if (!force && index_find(store, text, digest, &ignored))
         return true;
-    if (!store_scratch(store, &arena, &scratch, err))
+    if (!image_work(store, &work, err) || !store_scratch(store, &arena, &scratch, err))
         return false;
     bootstrap.scratch = scratch;
     bool ok = make(&bootstrap, text, force, digest, err);

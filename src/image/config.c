@@ -195,20 +195,63 @@ static bool load_config(struct image_store *store, const struct manifest *manife
     return true;
 }
 
+static bool read_manifest(struct image_store *store, const char *digest, struct arena *arena,
+                          struct manifest *manifest, int64_t *size, struct error *err)
+{
+    struct str text;
+
+    if (!store_read_blob(store, digest, MANIFEST_MAX, arena, &text, err))
+        return false;
+    *size = (int64_t)text.len;
+    return json_read_loose(text, manifest_fields, manifest, sizeof *manifest, arena, err) ||
+           error_wrap(err, "%s is no image manifest", digest);
+}
+
+static bool add_blob(struct manifest_blobs *blobs, const struct descriptor *row, struct error *err)
+{
+    struct manifest_blob *blob = &blobs->items[blobs->n++];
+
+    if (!digest_is_valid(row->digest))
+        return error_set(err, ERR_INVALID, "a part of the image has no valid sha256 digest");
+    memcpy(blob->digest, row->digest.ptr, DIGEST_TEXT - 1);
+    blob->size = row->size;
+    blob->media_type = row->media_type;
+    return true;
+}
+
+bool manifest_load(struct image_store *store, const char *digest, struct arena *arena,
+                   struct manifest_blobs *blobs, struct error *err)
+{
+    struct descriptor own = {STR(MANIFEST_TYPE), str_of(digest), 0};
+    struct manifest manifest;
+
+    if (!read_manifest(store, digest, arena, &manifest, &own.size, err))
+        return false;
+    const struct descriptor *rows = manifest.layers.items;
+    blobs->n = 0;
+    blobs->items = arena_array(arena, BLOB_LAYERS + manifest.layers.n, sizeof *blobs->items);
+    if (!add_blob(blobs, &own, err) || !add_blob(blobs, &manifest.config, err))
+        return false;
+    for (size_t i = 0; i < manifest.layers.n; i++)
+        if (!add_blob(blobs, &rows[i], err))
+            return false;
+    return true;
+}
+
 bool document_load(struct image_store *store, const char *digest, struct arena *arena,
                    struct image_document *document, struct error *err)
 {
     struct manifest manifest;
-    struct str text;
+    int64_t size;
 
     *document = (struct image_document){0};
-    if (!store_read_blob(store, digest, MANIFEST_MAX, arena, &text, err))
-        return false;
-    if (!json_read_loose(text, manifest_fields, &manifest, sizeof manifest, arena, err))
-        return error_wrap(err, "%s is no image manifest", digest);
-    if (!load_config(store, &manifest, arena, document, err))
+    if (!read_manifest(store, digest, arena, &manifest, &size, err) ||
+        !load_config(store, &manifest, arena, document, err))
         return false;
     memcpy(document->image.digest, digest, DIGEST_TEXT);
+    document->image.size = size;
+    memcpy(document->image.config_digest, manifest.config.digest.ptr, DIGEST_TEXT - 1);
+    document->image.config_size = manifest.config.size;
     return true;
 }
 
@@ -271,15 +314,14 @@ bool document_save(struct image_store *store, struct image_document *document, i
 {
     AUTO(buf_finish) struct buf out = {.max = MANIFEST_MAX};
     struct json_writer writer = json_begin(&out);
-    char config[DIGEST_TEXT];
-    int64_t config_size;
+    struct image *image = &document->image;
 
-    if (!save_config(store, document, config, &config_size, err))
+    if (!save_config(store, document, image->config_digest, &image->config_size, err))
         return false;
     json_open(&writer, NULL);
     json_int(&writer, "schemaVersion", 2);
     json_string(&writer, "mediaType", MANIFEST_TYPE);
-    write_descriptor(&writer, "config", CONFIG_TYPE, config, config_size);
+    write_descriptor(&writer, "config", CONFIG_TYPE, image->config_digest, image->config_size);
     json_open_list(&writer, "layers");
     for (size_t i = 0; i < document->image.n_layers; i++) {
         const struct image_layer *layer = &document->image.layers[i];
@@ -289,8 +331,8 @@ bool document_save(struct image_store *store, struct image_document *document, i
     json_close(&writer);
     if (!json_end(&writer, err))
         return false;
-    *size = (int64_t)out.len;
-    return store_put_blob(store, buf_str(&out), document->image.digest, err);
+    *size = image->size = (int64_t)out.len;
+    return store_put_blob(store, buf_str(&out), image->digest, err);
 }
 
 static void add_history(struct image_document *document, bool is_empty, const char *created_by,
@@ -329,14 +371,4 @@ void document_add(struct image_document *document, const struct image_layer *lay
         image->layers = layers;
     }
     add_history(document, !layer, created_by, arena);
-}
-
-bool document_publish(struct image_store *store, struct image_document *document,
-                      const char *reference, struct error *err)
-{
-    AUTO_FD int lock = -1;
-    int64_t size;
-
-    return document_save(store, document, &size, err) && store_lock(store, &lock, err) &&
-           index_put(store, reference, document->image.digest, size, time_now_ms(), err);
 }

@@ -22,6 +22,22 @@ struct image_document {
     int64_t created_ms;
 };
 
+/* What an image consists of: manifest, configuration, layers from the lowest. */
+struct manifest_blobs {
+    struct manifest_blob {
+        char digest[DIGEST_TEXT];
+        int64_t size;
+        struct str media_type;
+    } *items;
+    size_t n;
+};
+
+enum { BLOB_MANIFEST, BLOB_CONFIG, BLOB_LAYERS }; /* where they are in the list */
+
+/* Of any platform's image; only the manifest itself must be here. */
+bool manifest_load(struct image_store *store, const char *digest, struct arena *arena,
+                   struct manifest_blobs *blobs, struct error *err) MUST_USE;
+
 bool document_load(struct image_store *store, const char *digest, struct arena *arena,
                    struct image_document *document, struct error *err) MUST_USE;
 
@@ -33,6 +49,6 @@ bool document_save(struct image_store *store, struct image_document *document, i
 void document_add(struct image_document *document, const struct image_layer *layer,
                   const char *created_by, struct arena *arena);
 
-/* Saves under a reference. */
+/* Saves under a reference; every layer must be in the store. */
 bool document_publish(struct image_store *store, struct image_document *document,
                       const char *reference, struct error *err) MUST_USE;

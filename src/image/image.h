@@ -36,6 +36,8 @@ struct image_config {
 
 struct image {
     char digest[DIGEST_TEXT];         /* of the manifest */
+    char config_digest[DIGEST_TEXT];  /* of the configuration's blob */
+    int64_t size, config_size;        /* of the manifest and of the configuration, in bytes */
     const struct image_layer *layers; /* lowest first */
     size_t n_layers;
     struct image_config config;
@@ -58,6 +60,27 @@ bool image_import_directory(struct image_store *store, const char *reference, co
                             const struct image_config *config, char digest[DIGEST_TEXT],
                             struct error *err) MUST_USE;
 
+/* Gives a stored image one more name, or moves the name to it. Everything of the image must be
+ * here; of helmr.local/… only manifest and configuration, as the server has the layers too. */
+bool image_tag(struct image_store *store, const char *reference, const char *digest,
+               struct error *err) MUST_USE;
+/* Takes a name away; ERR_NOT_FOUND when nothing has it. What the image consists of stays until it
+ * is collected. */
+bool image_untag(struct image_store *store, const char *reference, struct error *err) MUST_USE;
+
+/* Work under way: everything that is found in the store or put into it until *fd is closed stays
+ * there at least as long. Builds, pulls and whatever else takes several calls to name its result
+ * begin with this. */
+bool image_work(struct image_store *store, int *fd, struct error *err) MUST_USE;
+
+/* A hold on an image, blobs and unpacked layers, until *fd is closed (or its process is dead):
+ * collection and eviction leave it alone. ERR_NOT_FOUND when the manifest is not here. */
+bool image_hold(struct image_store *store, const char *digest, int *fd, struct error *err) MUST_USE;
+/* The same for unpacked layers, by the folders that image_unpack gave; ERR_NOT_FOUND when one of
+ * them has gone meanwhile. */
+bool image_hold_folders(struct image_store *store, const char *const *folders, size_t n, int *fd,
+                        struct error *err) MUST_USE;
+
 /* Every reference, for `helmr image list`. */
 struct image_entry {
     struct str reference;
@@ -69,6 +92,57 @@ bool image_list(struct image_store *store, struct arena *arena, const struct ima
                 size_t *n, struct error *err) MUST_USE;
 
 typedef void image_progress(void *arg, const char *line);
+
+struct image_collected {
+    int64_t blobs, layers, steps, caches, bundles; /* how many went */
+    int64_t bytes;                                 /* what they took */
+    int64_t kept_bytes;                            /* what is left in all */
+};
+
+struct image_collection {
+    bool is_dry; /* counts only */
+    bool steps;  /* finished steps of no named image go too */
+};
+
+/* Removes blobs, unpacked layers and steps that nothing reaches: no reference, no hold, no work
+ * under way, no finished step. */
+bool image_collect(struct image_store *store, const struct image_collection *what,
+                   struct image_collected *collected, struct error *err) MUST_USE;
+
+struct image_budget {
+    int64_t bytes;   /* of blobs, unpacked layers, caches and bundles together */
+    int64_t idle_ms; /* what was used within this time stays */
+};
+
+/* Makes room until all fits the budget, least recently used first: unpacked layers, caches and
+ * bundles that nobody uses, then layers' blobs that the server has too or a step can make again.
+ * Images with a name other than helmr.local/… stay. */
+bool image_evict(struct image_store *store, const struct image_budget *budget,
+                 struct image_collected *collected, struct error *err) MUST_USE;
+
+enum { IMAGE_PROBLEMS_MAX = 64 };
+
+struct image_verdict {
+    int64_t blobs, bytes, references, layers, steps; /* what was looked at */
+    int64_t stale_steps, stray_layers, leftovers;    /* of no use, and no damage */
+    int64_t absent;    /* blobs that only the server has: fetched when needed */
+    int64_t removed;   /* damaged blobs taken out of the store */
+    size_t n_problems; /* may be more than are told */
+    struct image_problem {
+        char what[160]; /* a digest, a reference or a file */
+        char text[256], cure[256];
+    } problems[IMAGE_PROBLEMS_MAX];
+};
+
+/* Reads every byte back. True also when there are problems; `is_repair` takes damaged blobs out, so
+ * that they are fetched or made again. */
+bool image_verify(struct image_store *store, bool is_repair, image_progress *progress, void *arg,
+                  struct image_verdict *verdict, struct error *err) MUST_USE;
+
+/* Writes an image as an OCI archive: a tar file of a layout with one reference. The same image
+ * gives the same bytes. */
+bool image_export(struct image_store *store, const char *reference, int fd,
+                  struct error *err) MUST_USE;
 
 /* Makes node:… or debian:… locally (execution.md §7.5). Idempotent unless force. */
 bool image_bootstrap(struct image_store *store, const char *reference, bool force,

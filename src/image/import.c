@@ -24,6 +24,7 @@ bool image_import_directory(struct image_store *store, const char *reference, co
                             struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
+    AUTO_FD int work = -1;
     struct image_document document = {.image.config.workdir = STR("/")};
     struct image_layer layer;
     struct reference parsed;
@@ -36,7 +37,7 @@ bool image_import_directory(struct image_store *store, const char *reference, co
         return error_set(err, ERR_INVALID, "an image is imported under a tag, not under a digest");
     if (config)
         document.image.config = *config;
-    if (!import_folder(store, folder, 0, &layer, err))
+    if (!image_work(store, &work, err) || !import_folder(store, folder, 0, &layer, err))
         return error_wrap(err, "importing %s", folder);
     document_add(&document, &layer, "import of a directory", &arena);
     if (!document_publish(store, &document, text, err))

@@ -98,15 +98,16 @@ static void write_row(struct json_writer *writer, const struct row *row)
     json_close(writer);
 }
 
-bool index_put(struct image_store *store, const char *reference, const char *digest, int64_t size,
-               int64_t created_ms, struct error *err)
+/* The list without the reference, and with `added` at its end unless that is NULL. */
+static bool rewrite(struct image_store *store, const char *reference, const struct row *added,
+                    bool *was_there, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     AUTO(buf_finish) struct buf out = {.max = INDEX_MAX};
     struct json_writer writer = json_begin(&out);
-    char created[TIME_TEXT_MAX];
     struct document document;
 
+    *was_there = false;
     if (!read_index(store, &arena, &document, err))
         return false;
     json_open(&writer, NULL);
@@ -114,34 +115,70 @@ bool index_put(struct image_store *store, const char *reference, const char *dig
     json_string(&writer, "mediaType", INDEX_TYPE);
     json_open_list(&writer, "manifests");
     const struct row *rows = document.rows.items;
-    for (size_t i = 0; i < document.rows.n; i++)
-        if (!str_equal(annotation(&rows[i], NAME_KEY), str_of(reference)))
+    for (size_t i = 0; i < document.rows.n; i++) {
+        if (str_equal(annotation(&rows[i], NAME_KEY), str_of(reference)))
+            *was_there = true;
+        else
             write_row(&writer, &rows[i]);
+    }
+    if (added && document.rows.n >= ENTRIES_MAX && !*was_there)
+        return error_set(err, ERR_TOO_LARGE, "the image store has %d references: remove some",
+                         ENTRIES_MAX);
+    if (added)
+        write_row(&writer, added);
+    json_close_list(&writer);
+    json_close(&writer);
+    if (!json_end(&writer, err))
+        return false;
+    return (!added && !*was_there) ||
+           file_publish(arena_printf(&arena, "%s/index.json", store->oci), buf_str(&out), 0644,
+                        err);
+}
+
+bool index_put(struct image_store *store, const char *reference, const char *digest, int64_t size,
+               int64_t created_ms, struct error *err)
+{
+    char created[TIME_TEXT_MAX];
     struct json_pair pairs[] = {
         {STR(CREATED_KEY), str_of(time_format(created_ms, created))},
         {STR(NAME_KEY), str_of(reference)},
     };
-    write_row(&writer, &(struct row){
-                           str_of(MANIFEST_TYPE), str_of(digest), size, {pairs, COUNT_OF(pairs)}
-    });
-    json_close_list(&writer);
-    json_close(&writer);
-    return json_end(&writer, err) && file_publish(arena_printf(&arena, "%s/index.json", store->oci),
-                                                  buf_str(&out), 0644, err);
+    const struct row row = {
+        str_of(MANIFEST_TYPE), str_of(digest), size, {pairs, COUNT_OF(pairs)}
+    };
+    bool was_there;
+
+    return rewrite(store, reference, &row, &was_there, err);
+}
+
+bool index_drop(struct image_store *store, const char *reference, struct error *err)
+{
+    bool was_there;
+
+    if (!rewrite(store, reference, NULL, &was_there, err))
+        return false;
+    return was_there ||
+           error_set(err, ERR_NOT_FOUND, "%s is not in the local image store", reference);
+}
+
+bool reference_is_local(struct str reference)
+{
+    static const struct str prefix = STR("helmr.local/");
+
+    return reference.len > prefix.len && memcmp(reference.ptr, prefix.ptr, prefix.len) == 0;
 }
 
 static int64_t size_of(struct image_store *store, const struct row *row)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    char *digest = arena_text(&arena, row->digest);
-    struct image_document document;
+    struct manifest_blobs blobs;
     struct error ignored;
-    int64_t size = row->size;
+    int64_t size = 0;
 
-    if (!document_load(store, digest, &arena, &document, &ignored))
+    if (!manifest_load(store, arena_text(&arena, row->digest), &arena, &blobs, &ignored))
         return 0;
-    for (size_t i = 0; i < document.image.n_layers; i++)
-        size += document.image.layers[i].size;
+    for (size_t i = 0; i < blobs.n; i++)
+        size += blobs.items[i].size;
     return size;
 }
 

@@ -37,6 +37,17 @@ static bool wipe_temporary(struct image_store *store, struct error *err)
     return true;
 }
 
+static bool open_folders(struct image_store *store, struct error *err)
+{
+    return open_folder(store->oci, &store->oci_fd, err) &&
+           open_folder(store->blobs, &store->blobs_fd, err) &&
+           open_folder(store->temporary, &store->temporary_fd, err) &&
+           open_folder(store->layers, &store->layers_fd, err) &&
+           open_folder(store->steps, &store->steps_fd, err) &&
+           open_folder(store->unpacked, &store->unpacked_fd, err) &&
+           open_folder(store->holds, &store->holds_fd, err);
+}
+
 static bool join_users(struct image_store *store, struct error *err)
 {
     AUTO_FD int alone = -1;
@@ -65,24 +76,24 @@ bool image_store_open(const char *work_dir, struct image_store **out, struct err
     AUTO_FREE char *blobs = path_in(work_dir, "oci/blobs");
 
     *store = (struct image_store){
+        .work = alloc_text(work_dir),
         .oci = path_in(work_dir, "oci"),
         .blobs = path_in(blobs, "sha256"),
         .temporary = path_in(work_dir, "oci/tmp"),
         .layers = path_in(work_dir, "layers"),
         .steps = path_in(work_dir, "oci/steps"),
+        .unpacked = path_in(work_dir, "oci/unpacked"),
+        .holds = path_in(work_dir, "oci/holds"),
         .oci_fd = -1,
         .blobs_fd = -1,
         .temporary_fd = -1,
         .layers_fd = -1,
         .steps_fd = -1,
+        .unpacked_fd = -1,
+        .holds_fd = -1,
         .in_use = -1,
     };
-    if (!open_folder(store->oci, &store->oci_fd, err) ||
-        !open_folder(store->blobs, &store->blobs_fd, err) ||
-        !open_folder(store->temporary, &store->temporary_fd, err) ||
-        !open_folder(store->layers, &store->layers_fd, err) ||
-        !open_folder(store->steps, &store->steps_fd, err) || !write_layout(store, err) ||
-        !join_users(store, err)) {
+    if (!open_folders(store, err) || !write_layout(store, err) || !join_users(store, err)) {
         image_store_close(store);
         return error_wrap(err, "opening the image store");
     }
@@ -94,16 +105,19 @@ void image_store_close(struct image_store *store)
 {
     if (!store)
         return;
-    const int fds[] = {store->oci_fd,    store->blobs_fd, store->temporary_fd,
-                       store->layers_fd, store->steps_fd, store->in_use};
+    const int fds[] = {store->oci_fd,   store->blobs_fd,    store->temporary_fd, store->layers_fd,
+                       store->steps_fd, store->unpacked_fd, store->holds_fd,     store->in_use};
     for (size_t i = 0; i < COUNT_OF(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    free(store->work);
     free(store->oci);
     free(store->blobs);
     free(store->temporary);
     free(store->layers);
     free(store->steps);
+    free(store->unpacked);
+    free(store->holds);
     free(store);
 }
 
@@ -112,9 +126,30 @@ bool store_lock(struct image_store *store, int *fd, struct error *err)
     return disk_lock(store->oci_fd, "lock", false, fd, err);
 }
 
+bool store_lock_removal(struct image_store *store, bool is_shared, int *fd, struct error *err)
+{
+    return disk_lock(store->oci_fd, "removal-lock", is_shared, fd, err);
+}
+
+bool store_touch(struct image_store *store, int folder, const char *name)
+{
+    AUTO_FD int lock = -1;
+    struct error ignored;
+
+    /* Without the lock a collector could take it in the same moment: then it is as good as gone. */
+    return store_lock_removal(store, true, &lock, &ignored) &&
+           utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 bool store_has_blob(struct image_store *store, const char *digest)
 {
-    return disk_has(store->blobs_fd, digest_hex(digest));
+    return store_touch(store, store->blobs_fd, digest_hex(digest));
+}
+
+bool store_look(struct image_store *store, const char *digest, struct stat *facts)
+{
+    return fstatat(store->blobs_fd, digest_hex(digest), facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(facts->st_mode);
 }
 
 bool store_open_blob(struct image_store *store, const char *digest, int *fd, struct error *err)

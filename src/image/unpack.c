@@ -3,9 +3,14 @@
 #include <fcntl.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "image/config.h"
 #include "image/reference.h"
+#include "image/usage.h"
+
+/* An entry takes about this much besides its content. */
+enum { BLOCK = 1024 };
 
 bool image_find(struct image_store *store, const char *reference, struct arena *arena,
                 struct image *image, struct error *err)
@@ -29,6 +34,39 @@ bool image_find(struct image_store *store, const char *reference, struct arena *
         return false;
     *image = document.image;
     return true;
+}
+
+/* What later tells how much the layer takes and when it was used last: the note's own time. */
+static bool put_note(struct image_store *store, const struct image_layer *layer, int64_t bytes,
+                     struct error *err)
+{
+    AUTO(buf_finish) struct buf out = {.max = 1024};
+    AUTO_FREE char *path = NULL;
+    struct json_writer writer = json_begin(&out);
+
+    json_open(&writer, NULL);
+    json_string(&writer, "digest", layer->digest);
+    json_string(&writer, "diff_id", layer->diff_id);
+    json_int(&writer, "bytes", bytes);
+    json_close(&writer);
+    if (asprintf(&path, "%s/%s", store->unpacked, layer->chain) < 0)
+        abort();
+    return json_end(&writer, err) && file_publish(path, buf_str(&out), 0600, err);
+}
+
+/* Also marks it as used. */
+static bool has_layer(struct image_store *store, const struct image_layer *layer, bool *is_there,
+                      struct error *err)
+{
+    AUTO_FD int removal = -1;
+
+    if (!store_lock_removal(store, true, &removal, err))
+        return false;
+    *is_there = disk_has(store->layers_fd, layer->chain);
+    if (!*is_there || utimensat(store->unpacked_fd, layer->chain, NULL, 0) == 0)
+        return true;
+    /* Unpacked by an older version. */
+    return put_note(store, layer, usage_of(store->layers_fd, layer->chain), err);
 }
 
 struct unpack {
@@ -68,13 +106,17 @@ static bool unpack_layer(struct unpack *unpack, size_t at, struct error *err)
     char name[DISK_TEMPORARY];
     struct error ignored;
 
+    int64_t bytes = unpack->budget.bytes, entries = unpack->budget.entries;
     disk_temporary(name);
     /* The root of a layer without an entry for it is what an image's root normally is. */
     if (mkdirat(store->temporary_fd, name, 0755) != 0)
         return error_errno(err, "mkdir %s/%s", store->temporary, name);
-    bool ok = fill_folder(unpack, at, name, err) &&
-              (renameat(store->temporary_fd, name, store->layers_fd, layer->chain) == 0 ||
-               error_errno(err, "publish the layer %s", layer->chain));
+    bool ok =
+        fill_folder(unpack, at, name, err) &&
+        put_note(store, layer,
+                 bytes - unpack->budget.bytes + (entries - unpack->budget.entries) * BLOCK, err) &&
+        (renameat(store->temporary_fd, name, store->layers_fd, layer->chain) == 0 ||
+         error_errno(err, "publish the layer %s", layer->chain));
     if (!ok) {
         (void)!tree_remove(store->temporary_fd, name, &ignored);
         return error_wrap(err, "unpacking layer %s", layer->digest);
@@ -84,14 +126,17 @@ static bool unpack_layer(struct unpack *unpack, size_t at, struct error *err)
 
 static bool unpack_missing(struct unpack *unpack, struct error *err)
 {
-    AUTO_FD int lock = -1;
+    AUTO_FD int lock = -1, work = -1;
+    bool is_there;
 
-    /* One at a time: two images mostly share the layers that are missing. */
-    if (!disk_lock(unpack->store->oci_fd, "unpack-lock", false, &lock, err))
+    /* One at a time: two images mostly share the layers that are missing. Looking at a layer below
+     * keeps it until the work is done. */
+    if (!disk_lock(unpack->store->oci_fd, "unpack-lock", false, &lock, err) ||
+        !image_work(unpack->store, &work, err))
         return false;
     for (size_t i = 0; i < unpack->image->n_layers; i++)
-        if (!disk_has(unpack->store->layers_fd, unpack->image->layers[i].chain) &&
-            !unpack_layer(unpack, i, err))
+        if (!has_layer(unpack->store, &unpack->image->layers[i], &is_there, err) ||
+            (!is_there && !unpack_layer(unpack, i, err)))
             return false;
     return true;
 }
@@ -100,13 +145,15 @@ bool image_unpack(struct image_store *store, const struct image *image, struct a
                   const char *const **folders, struct error *err)
 {
     const char **paths = arena_array(arena, image->n_layers + 1, sizeof *paths);
-    bool is_whole = true;
+    bool is_whole = true, is_there;
 
     if (image->n_layers > VIEW_LAYERS_MAX)
         return error_set(err, ERR_TOO_LARGE, "the image has over %d layers", VIEW_LAYERS_MAX);
     for (size_t i = 0; i < image->n_layers; i++) {
         paths[i] = arena_printf(arena, "%s/%s", store->layers, image->layers[i].chain);
-        is_whole = is_whole && disk_has(store->layers_fd, image->layers[i].chain);
+        if (!has_layer(store, &image->layers[i], &is_there, err))
+            return false;
+        is_whole = is_whole && is_there;
     }
     struct unpack unpack = {
         store, image, paths, {TAR_BYTES_MAX, TAR_ENTRIES_MAX}
