@@ -157,36 +157,71 @@ static bool publish(struct blob_store *store, const char *name, const char *id, 
     return fsync(directory) == 0 || error_errno(err, "sync the store");
 }
 
-static bool put_temporary(struct blob_store *store, int fd, const char *name, int from,
-                          uint64_t offset, uint64_t len, const char *expected, char id[BLOB_ID],
-                          struct error *err)
+static bool fill_draft(int to, int from, uint64_t offset, uint64_t len, const char *expected,
+                       struct blob_draft *draft, struct error *err)
 {
-    if (!copy_and_hash(from, offset, len, fd, id, err))
+    if (!copy_and_hash(from, offset, len, to, draft->id, err))
         return false;
-    if (expected && strcmp(expected, id) != 0)
-        return error_set(err, ERR_CONTENT_HASH, "the bytes hash to sha256:%s", id);
-    if (fsync(fd) != 0)
-        return error_errno(err, "sync a blob");
-    return publish(store, name, id, err);
+    if (expected && strcmp(expected, draft->id) != 0)
+        return error_set(err, ERR_CONTENT_HASH, "the bytes hash to sha256:%s", draft->id);
+    return fsync(to) == 0 || error_errno(err, "sync a blob");
+}
+
+/* Somebody can do something about a full disk: it is told as that. */
+static bool explain(struct error *err)
+{
+    if (err->sys == ENOSPC || err->sys == EDQUOT)
+        return error_set(err, ERR_UNAVAILABLE, "the store's disk is full: free some space");
+    return false;
+}
+
+bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
+                   const char *expected, struct blob_draft *draft, struct error *err)
+{
+    struct blob_draft made;
+
+    id_make(made.name);
+    AUTO_FD int to =
+        openat(store->temporary_fd, made.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (to < 0) {
+        error_errno(err, "make a blob");
+        return explain(err);
+    }
+    if (!fill_draft(to, fd, offset, len, expected, &made, err)) {
+        (void)unlinkat(store->temporary_fd, made.name, 0);
+        return explain(err);
+    }
+    *draft = made;
+    return true;
+}
+
+bool blob_publish(struct blob_store *store, struct blob_draft *draft, struct error *err)
+{
+    if (!publish(store, draft->name, draft->id, err))
+        return explain(err);
+    draft->name[0] = '\0';
+    return true;
+}
+
+void blob_discard(struct blob_store *store, struct blob_draft *draft)
+{
+    if (draft->name[0])
+        (void)unlinkat(store->temporary_fd, draft->name, 0);
+    draft->name[0] = '\0';
 }
 
 bool blob_put_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
                  const char *expected, char id[BLOB_ID], struct error *err)
 {
-    char name[ID_TEXT];
-    id_make(name);
-    AUTO_FD int to =
-        openat(store->temporary_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (to < 0)
-        return error_errno(err, "make a blob");
+    struct blob_draft draft;
 
-    char made[BLOB_ID];
-    if (!put_temporary(store, to, name, fd, offset, len, expected, made, err)) {
-        (void)unlinkat(store->temporary_fd, name, 0);
+    if (!blob_stage_fd(store, fd, offset, len, expected, &draft, err))
         return false;
-    }
-    memcpy(id, made, BLOB_ID);
-    return true;
+    bool fine = blob_publish(store, &draft, err);
+    blob_discard(store, &draft);
+    if (fine)
+        memcpy(id, draft.id, BLOB_ID);
+    return fine;
 }
 
 bool blob_open(const struct blob_store *store, const char *id, int *fd, uint64_t *size,

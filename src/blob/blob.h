@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/id.h"
 #include "base/sha256.h"
 #include "base/str.h"
 
@@ -24,8 +25,20 @@ bool blob_store_check(const struct blob_store *store, struct error *err) MUST_US
 
 bool blob_id_is_valid(struct str id);
 
-/* Copies len bytes from offset. With an expected id the bytes must have it
- * (ERR_CONTENT_HASH), and nothing is kept otherwise. */
+/* A blob on its way in: written and synced beside the others, not to be found yet. */
+struct blob_draft {
+    char name[ID_TEXT]; /* empty once published or discarded */
+    char id[BLOB_ID];
+};
+
+/* Copies len bytes from offset. With an expected id the bytes must have it (ERR_CONTENT_HASH).
+ * ERR_UNAVAILABLE when the disk is full. Nothing is left behind by a failure. */
+bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
+                   const char *expected, struct blob_draft *draft, struct error *err) MUST_USE;
+bool blob_publish(struct blob_store *store, struct blob_draft *draft, struct error *err) MUST_USE;
+void blob_discard(struct blob_store *store, struct blob_draft *draft); /* if not published */
+
+/* Both in one. */
 bool blob_put_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
                  const char *expected, char id[BLOB_ID], struct error *err) MUST_USE;
 

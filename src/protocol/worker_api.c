@@ -240,6 +240,7 @@ static const struct json_field deployment_fields[] = {
 static const struct json_field sandbox_fields[] = {
     TEXT("id", id, REQUIRED, 128),
     TEXT("image", image, REQUIRED, DIGEST_MAX),
+    TEXT("image_id", image_id, OPTIONAL, 128),
     TEXT("mount_path", mount_path, REQUIRED, 4096),
     NUMBER("vcpus", vcpus, REQUIRED),
     NUMBER("memory_mib", memory_mib, REQUIRED),
@@ -256,6 +257,7 @@ static const struct json_field run_grant_fields[] = {
     ID("attempt_id", attempt_id, REQUIRED),
     ID("session_id", session_id, REQUIRED),
     ID("workspace_id", workspace_id, REQUIRED),
+    TEXT("project", project, OPTIONAL, 64),
     NUMBER("attempt", attempt, REQUIRED),
     NUMBER("max_duration_ms", max_duration_ms, REQUIRED),
     PART("task", task, REQUIRED, task_fields),
@@ -269,6 +271,7 @@ static const struct json_field run_grant_fields[] = {
 #define AT wire_build_grant
 static const struct json_field build_grant_fields[] = {
     ID("deployment_id", deployment_id, REQUIRED),
+    TEXT("version", version, OPTIONAL, 32),
     TEXT("project", project, REQUIRED, 64),
     PART("source", source, REQUIRED, object_fields),
     PAIRS("env", env, OPTIONAL, 256),
@@ -487,11 +490,92 @@ const struct json_field wire_completed_fields[] = {
 };
 #undef AT
 
+#define AT wire_secrets_wanted
+const struct json_field wire_secrets_wanted_fields[] = {
+    FENCE,
+    TEXTS("names", names, REQUIRED, WIRE_SECRETS_MAX),
+    {0},
+};
+#undef AT
+
+#define AT wire_secret
+static const struct json_field secret_fields[] = {
+    TEXT("name", name, REQUIRED, 128),
+    TEXT("value", value, REQUIRED, WIRE_SECRET_VALUE_MAX),
+    {0},
+};
+#undef AT
+
+#define AT wire_secrets
+const struct json_field wire_secrets_fields[] = {
+    LIST("secrets", secrets, REQUIRED, WIRE_SECRETS_MAX, secret_fields, wire_secret),
+    {0},
+};
+#undef AT
+
+#define AT wire_layer
+static const struct json_field layer_fields[] = {
+    TEXT("digest", digest, REQUIRED, DIGEST_MAX),
+    TEXT("diff_id", diff_id, REQUIRED, DIGEST_MAX),
+    NUMBER("size", size, REQUIRED),
+    {0},
+};
+#undef AT
+
+#define LAYER(parent)                \
+    {"layer",                        \
+     JSON_OBJ,                       \
+     offsetof(struct parent, layer), \
+     OPTIONAL,                       \
+     .fields = layer_fields,         \
+     .present = offsetof(struct parent, has_layer)}
+
+#define AT wire_step_wanted
+const struct json_field wire_step_wanted_fields[] = {
+    FENCE,
+    TEXT("step_digest", step_digest, REQUIRED, DIGEST_MAX),
+    {0},
+};
+#undef AT
+
+#define AT wire_step_found
+const struct json_field wire_step_found_fields[] = {
+    TEXT("state", state, REQUIRED, 8),
+    LAYER(wire_step_found),
+    {0},
+};
+#undef AT
+
+#define AT wire_step_done
+const struct json_field wire_step_done_fields[] = {
+    FENCE,
+    TEXT("step_digest", step_digest, REQUIRED, DIGEST_MAX),
+    LAYER(wire_step_done),
+    {0},
+};
+#undef AT
+
+#define AT wire_images_held
+const struct json_field wire_images_held_fields[] = {
+    NUMBER("epoch", epoch, REQUIRED),
+    TEXTS("images", images, REQUIRED, WIRE_IMAGES_HELD_MAX),
+    {0},
+};
+#undef AT
+
+#define AT wire_images_gone
+const struct json_field wire_images_gone_fields[] = {
+    TEXTS("gone", gone, REQUIRED, WIRE_IMAGES_HELD_MAX),
+    {0},
+};
+#undef AT
+
 #define AT wire_build_image
 static const struct json_field build_image_fields[] = {
     TEXT("id", id, REQUIRED, 128),
     TEXT("digest", digest, REQUIRED, DIGEST_MAX),
     NUMBER("size", size, REQUIRED),
+    LIST("objects", objects, OPTIONAL, WIRE_IMAGE_OBJECTS_MAX, object_fields, wire_object),
     {0},
 };
 #undef AT

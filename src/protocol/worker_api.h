@@ -17,6 +17,10 @@ enum {
     WIRE_JSON_MAX = 16 * 1024 * 1024 + 64 * 1024, /* a payload or an output */
     WIRE_LOG_MAX = 2 * 1024 * 1024,               /* base64 of one chunk */
     WIRE_CHUNKS_MAX = 64,
+    WIRE_SECRETS_MAX = 64,
+    WIRE_SECRET_VALUE_MAX = 64 * 1024,
+    WIRE_IMAGE_OBJECTS_MAX = 256,
+    WIRE_IMAGES_HELD_MAX = 4096,
 };
 
 /* Appends the struct as JSON by its table. Absent optional texts (ptr NULL) are left out. */
@@ -126,14 +130,15 @@ struct wire_deployment {
     struct wire_object bundle;
 };
 struct wire_sandbox {
-    struct str id, image; /* manifest digest */
-    struct str mount_path;
+    struct str id, image;            /* manifest digest */
+    struct str image_id, mount_path; /* image_id: as the project names it */
     int64_t vcpus, memory_mib, disk_mib;
     bool internet;
     struct json_list deny; /* struct str: CIDRs */
 };
 struct wire_run_grant {
     struct str run_id, attempt_id, session_id, workspace_id;
+    struct str project; /* its slug */
     int64_t attempt, max_duration_ms;
     struct wire_task task;
     struct wire_deployment deployment;
@@ -141,7 +146,8 @@ struct wire_run_grant {
     struct str payload; /* JSON */
 };
 struct wire_build_grant {
-    struct str deployment_id, project; /* project: scope of cache mounts */
+    struct str deployment_id, version;
+    struct str project; /* its slug */
     struct wire_object source;
     struct json_map env;
     bool no_cache;
@@ -250,9 +256,52 @@ struct wire_completed {
 
 /* --- builds --- */
 
-struct wire_build_image {
-    struct str id, digest;
+/* Build secrets by name: given to a live build lease only. */
+struct wire_secrets_wanted {
+    struct wire_fence fence;
+    struct json_list names; /* struct str */
+};
+struct wire_secret {
+    struct str name, value;
+};
+struct wire_secrets {
+    struct json_list secrets; /* struct wire_secret */
+};
+
+/* Steps finished by any worker. yours: do it, others wait; busy: ask again in a while. */
+struct wire_layer {
+    struct str digest, diff_id; /* sha256:<hex>; the digest's digits name the object */
     int64_t size;
+};
+struct wire_step_wanted {
+    struct wire_fence fence;
+    struct str step_digest;
+};
+struct wire_step_found {
+    struct str state; /* hit | yours | busy */
+    bool has_layer;   /* a hit without one changed no file */
+    struct wire_layer layer;
+};
+struct wire_step_done {
+    struct wire_fence fence;
+    struct str step_digest;
+    bool has_layer;
+    struct wire_layer layer;
+};
+
+/* Which of these images (manifest digests) a worker need not keep. */
+struct wire_images_held {
+    int64_t epoch;
+    struct json_list images; /* struct str */
+};
+struct wire_images_gone {
+    struct json_list gone; /* struct str */
+};
+
+struct wire_build_image {
+    struct str id, digest; /* sha256:<hex> of the manifest */
+    int64_t size;
+    struct json_list objects; /* struct wire_object: manifest, configuration and layers */
 };
 struct wire_build_complete {
     struct wire_fence fence;
@@ -279,4 +328,6 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_release_fields[], wire_logs_fields[], wire_logs_answer_fields[], wire_events_fields[],
     wire_finalize_fields[], wire_finalize_answer_fields[], wire_complete_fields[],
     wire_completed_fields[], wire_build_complete_fields[], wire_drained_fields[],
-    wire_empty_fields[], wire_failure_fields[];
+    wire_empty_fields[], wire_failure_fields[], wire_secrets_wanted_fields[], wire_secrets_fields[],
+    wire_step_wanted_fields[], wire_step_found_fields[], wire_step_done_fields[],
+    wire_images_held_fields[], wire_images_gone_fields[];

@@ -153,7 +153,7 @@ static bool add_sandbox(struct ingest *in, size_t index, struct error *err)
                  V_TEXT("{}"), V_STR(sandbox->mount_path), V_INT(sandbox->cpu * 1000),
                  V_INT(sandbox->memory_mib), V_INT(sandbox->disk_mib),
                  V_STR(sandbox->network.ptr ? sandbox->network : STR("{\"internet\":true}")),
-                 V_NULL);
+                 V_NULL, V_STR(sandbox->image_id));
 }
 
 static const char *sandbox_row(const struct ingest *in, struct str id)
@@ -224,10 +224,7 @@ static bool write_deployed(struct ingest *in, const char *before, struct error *
     blake2b_update(&hash, in->built->manifest);
     blake2b_final(&hash, raw);
     hex_encode((struct str){(const char *)raw, sizeof raw}, digest);
-    return STORE(in->tx, &object_insert, &in->arena, &rows, err, V_STR(bundle), V_TEXT("store"),
-                 V_TEXT("blob"), V_STR(bundle), V_INT(in->built->bundle.size),
-                 V_INT(time_now_ms())) &&
-           STORE(in->tx, &deployment_deploy, &in->arena, &rows, err, V_TEXT(in->deployment_id),
+    return STORE(in->tx, &deployment_deploy, &in->arena, &rows, err, V_TEXT(in->deployment_id),
                  V_TEXT(before), V_INT(time_now_ms()), V_STR(in->built->manifest), V_TEXT(digest),
                  V_STR(bundle), V_STR(bundle), V_TEXT("[]"), V_STR_OR_NULL(in->manifest.project));
 }

@@ -70,12 +70,10 @@ static bool epoch_is_current(struct tx *tx, struct call *call, const struct wire
 bool lease_open(struct tx *tx, struct call *call, const struct wire_fence *fence, bool may_be_over,
                 struct lease_row *lease, struct error *err)
 {
-    struct str named = call_param(call, 0);
-
-    if (!str_equal(named, fence->lease_id))
+    if (call->match.n_params > 0 && !str_equal(call_param(call, 0), fence->lease_id))
         return error_set(err, ERR_INVALID, "the fence names another lease than the path");
     if (!epoch_is_current(tx, call, fence, err) ||
-        !lease_load(tx, arena_text(call->arena, named), call->arena, lease, err))
+        !lease_load(tx, arena_text(call->arena, fence->lease_id), call->arena, lease, err))
         return false;
     bool is_theirs = str_equal(str_of(lease->worker_id), str_of(caller_of(call)->id)) &&
                      lease->epoch == fence->epoch && lease->sequence == fence->sequence;

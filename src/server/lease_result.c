@@ -7,6 +7,7 @@
 #include "server/caller.h"
 #include "server/deployment_store.h"
 #include "server/event.h"
+#include "server/images.h"
 #include "server/input.h"
 #include "server/lease.h"
 #include "server/worker_plane.h"
@@ -252,10 +253,11 @@ static bool end_build(struct call *call, struct tx *tx, const struct lease_row *
         };
         return deployment_end_failed(tx, lease->subject_id, DEPLOYMENT_FAIL, &fault, wakes, err);
     }
-    if (!built->bundle.digest.ptr || !blob_id_is_valid(built->bundle.digest) ||
-        !blob_has(server->blobs, arena_text(call->arena, built->bundle.digest)))
+    if (!built->bundle.digest.ptr || !blob_id_is_valid(built->bundle.digest))
         return error_set(err, ERR_OBJECT_GONE, "the bundle is not in the store");
-    return deployment_end_deployed(tx, lease->subject_id, built, wakes, err);
+    return object_keep(server, tx, built->bundle.digest, call->arena, err) &&
+           images_publish(server, tx, lease->subject_id, built, err) &&
+           deployment_end_deployed(tx, lease->subject_id, built, wakes, err);
 }
 
 bool build_complete_post(struct call *call, struct response *res, struct error *err)

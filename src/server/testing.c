@@ -260,7 +260,7 @@ bool service_deploy(struct service *service, struct error *err)
                  V_TEXT(service->environment_id), V_TEXT(service->deployment_id), V_TEXT("box"),
                  V_TEXT("fingerprint"), V_INT(1), V_TEXT("sha256:1111"), V_INT(1), V_TEXT("[]"),
                  V_TEXT("{}"), V_TEXT("/workspace"), V_INT(1000), V_INT(512), V_INT(1024),
-                 V_TEXT("{\"internet\":true}"), V_NULL) &&
+                 V_TEXT("{\"internet\":true}"), V_NULL, V_TEXT("image")) &&
            insert_task(tx, service, sandbox_id, "hello", true, "[]", err) &&
            insert_task(tx, service, sandbox_id, "plain", false, "[]", err) &&
            insert_task(tx, service, sandbox_id, "secretive", true,

@@ -5,7 +5,7 @@
 
 #include "server/testing.h"
 
-enum { BEARER_TEXT = 512, DIGEST_TEXT = 80 };
+enum { BEARER_TEXT = 512 };
 
 struct test_worker {
     struct service *service;

@@ -94,11 +94,11 @@ WHERE e.id = $1 AND (s.sandbox_id = $2 OR s.id = $2);
 -- name: deployment_queues_list (deployment) -> name, concurrency_limit
 SELECT name, concurrency_limit FROM deployment_queues WHERE deployment_id = $1 ORDER BY name;
 
--- name: deployment_sandbox_insert (id, environment, deployment, sandbox, fingerprint, abi, digest, bytes, layers, config, mount, cpu, memory, disk, network, arch)
+-- name: deployment_sandbox_insert (id, environment, deployment, sandbox, fingerprint, abi, digest, bytes, layers, config, mount, cpu, memory, disk, network, arch, image)
 INSERT INTO deployment_sandboxes (id, environment_id, deployment_id, sandbox_id, fingerprint,
     guest_abi, image_digest, image_bytes, layers, image_config, mount_path, cpu_millis, memory_mib,
-    disk_mib, network, arch)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+    disk_mib, network, arch, image_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
 -- name: deployment_task_insert (id, environment, deployment, deployment_sandbox, task, sandbox, file, export, accepts, duration, queue, ttl, retry, secrets, schedules)
 INSERT INTO deployment_tasks (id, environment_id, deployment_id, deployment_sandbox_id, task_id,
@@ -120,4 +120,4 @@ WHERE id = $1 AND state = $2;
 INSERT INTO objects (id, domain, class, state, digest, size_bytes, created_ms, ready_ms)
 VALUES ($1, $2, $3, 'ready', $4, $5, $6, $6)
 ON CONFLICT (id) DO UPDATE SET state = 'ready', digest = excluded.digest,
-    size_bytes = excluded.size_bytes, ready_ms = excluded.ready_ms;
+    size_bytes = excluded.size_bytes, ready_ms = excluded.ready_ms, dead_ms = NULL;
