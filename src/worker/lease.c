@@ -134,7 +134,7 @@ void lease_mark_stale(struct lease_table *table, const char *id)
     pthread_mutex_lock(&table->lock);
     struct lease *lease = find(table, str_of(id));
     if (lease && !lease->is_stale) {
-        lease->is_stale = true;
+        lease->is_stale = lease->is_unwanted = true;
         wake(lease);
     }
     pthread_mutex_unlock(&table->lock);
@@ -145,7 +145,7 @@ void lease_cancel(struct lease_table *table, struct str id, struct str reason, b
     pthread_mutex_lock(&table->lock);
     struct lease *lease = find(table, id);
     if (lease) {
-        lease->cancel_wanted = true;
+        lease->cancel_wanted = lease->is_unwanted = true;
         lease->cancel_forced |= force;
         snprintf(lease->cancel_reason, sizeof lease->cancel_reason, "%.*s",
                  (int)(reason.len > 255 ? 255 : reason.len), reason.ptr ? reason.ptr : "");
@@ -158,7 +158,7 @@ void lease_stop_all(struct lease_table *table)
 {
     pthread_mutex_lock(&table->lock);
     for (struct lease *lease = table->first; lease; lease = lease->next) {
-        lease->stop_wanted = true;
+        lease->stop_wanted = lease->is_unwanted = true;
         wake(lease);
     }
     pthread_mutex_unlock(&table->lock);

@@ -37,6 +37,9 @@ struct lease {
     bool is_stale;      /* the server no longer knows it: destroy, write nothing */
     bool cancel_wanted, cancel_forced, stop_wanted;
     char cancel_reason[256];
+    /* Stale, cancelled or stopped. Read without the lock: preparations, builds and calls under way
+     * end as soon as they see it. */
+    volatile bool is_unwanted;
     bool is_over; /* its thread has nothing left to do but to be joined */
 };
 

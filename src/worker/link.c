@@ -15,6 +15,7 @@ enum {
     RETRY_FIRST_MS = 100,
     RETRY_MAX_MS = 1000,
     OBJECT_STALL_MS = 60 * 1000,
+    OBJECT_SMALL_MAX = 4 * 1024 * 1024, /* of one whose size is not known */
 };
 
 static const char *const headers[] = {WORKER_PROTOCOL_HEADER, NULL};
@@ -82,6 +83,7 @@ static const struct {
     {"object_gone",             ERR_OBJECT_GONE     },
     {"authentication_required", ERR_UNAUTHENTICATED },
     {"not_found",               ERR_NOT_FOUND       },
+    {"secret_missing",          ERR_SECRET_MISSING  },
 };
 
 static bool refused(const struct http_answer *answer, struct error *err)
@@ -129,6 +131,8 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
     else if (fine && exchange->answer)
         fine = json_read_loose(buf_str(&answer.body), exchange->answer_fields, exchange->answer,
                                exchange->answer_size, arena, err);
+    if (exchange->is_secret && answer.body.len > 0)
+        bytes_wipe(answer.body.bytes, answer.body.len);
     buf_finish(&answer.body);
     return fine || error_wrap(err, "%s", exchange->route);
 }
@@ -163,7 +167,7 @@ static bool take_bytes(void *arg, struct str bytes)
     struct download *down = arg;
 
     down->got += (int64_t)bytes.len;
-    if (down->got > down->size)
+    if (down->got > (down->size < 0 ? OBJECT_SMALL_MAX : down->size))
         return false;
     sha256_update(&down->hash, bytes);
     down->failed = !fd_write_all(down->fd, bytes, down->err);
@@ -201,7 +205,7 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, str
     bool fine = http_client_send(line->client, &request, &answer, err) && !down.failed;
     if (fine && answer.status != 200)
         fine = refused(&answer, err);
-    else if (fine && down.got != size)
+    else if (fine && size >= 0 && down.got != size)
         fine = error_set(err, ERR_UNAVAILABLE, "object %.12s ended after %lld bytes", digest,
                          (long long)down.got);
     fine = fine && check_digest(&down.hash, digest, err);
@@ -231,4 +235,28 @@ bool line_store(struct line *line, const char *digest, int64_t size, int fd, str
         fine = refused(&answer, err);
     buf_finish(&answer.body);
     return fine || error_wrap(err, "storing object %.12s", digest);
+}
+
+bool line_has(struct line *line, const char *digest, bool *has, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct http_answer answer = {.body = {.max = KIB(64)}};
+
+    use_newest_bearer(line, false);
+    const struct http_request request = {
+        .method = "HEAD",
+        .path = arena_printf(&arena, "/api/worker/objects/%s", digest),
+        .headers = headers,
+        .timeout_ms = OBJECT_STALL_MS,
+        .abort = line->abort,
+    };
+    bool fine = http_client_send(line->client, &request, &answer, err);
+    *has = fine && answer.status == 200;
+    /* An answer to HEAD has no body that could tell more. */
+    if (fine && answer.status == 401)
+        fine = error_set(err, ERR_UNAUTHENTICATED, "the bearer is not taken");
+    else if (fine && answer.status != 200 && answer.status != 404)
+        fine = error_set(err, ERR_UNAVAILABLE, "the server answered %d", answer.status);
+    buf_finish(&answer.body);
+    return fine || error_wrap(err, "asking for object %.12s", digest);
 }

@@ -49,6 +49,7 @@ struct exchange {
     size_t n_tail;
     int64_t timeout_ms;
     bool without_bearer; /* register, session and bearer carry their own proof */
+    bool is_secret;      /* the answer's bytes are wiped once they are decoded */
 };
 
 #define ANSWER(fields, variable) \
@@ -62,8 +63,12 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
 bool line_insist(struct line *line, const struct exchange *exchange, int64_t until_ms,
                  struct arena *arena, struct error *err) MUST_USE;
 
-/* Objects by digest: a file down or up. The digest of what came is checked. */
+/* Objects by digest: a file down or up. The digest of what came is checked; a size of -1 is not
+ * known, and at most 4 MiB. */
 bool line_fetch(struct line *line, const char *digest, int64_t size, int fd,
                 struct error *err) MUST_USE;
 bool line_store(struct line *line, const char *digest, int64_t size, int fd,
                 struct error *err) MUST_USE;
+
+/* Whether the server has the object. */
+bool line_has(struct line *line, const char *digest, bool *has, struct error *err) MUST_USE;

@@ -2,6 +2,7 @@
  *
  * User code is released only after the server has recorded the start, and a result is
  * reported only after the agent has proved that nothing of the program is left. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -9,6 +10,7 @@
 #include "base/time.h"
 #include "worker/bundle.h"
 #include "worker/guest.h"
+#include "worker/image_share.h"
 #include "worker/output.h"
 #include "worker/report.h"
 #include "worker/standby.h"
@@ -49,16 +51,65 @@ static struct wire_fence fence_of(const struct run *run)
                                str_of(run->lease->id)};
 }
 
+static bool open_image(struct run *run, const char *digest, struct error *err)
+{
+    struct image_store *store = run->worker->images;
+
+    return image_find(store, digest, &run->arena, &run->image, err) &&
+           image_unpack(store, &run->image, &run->arena, &run->spec.layers, err);
+}
+
+/* Another worker may have built it: then the server has it. */
+static bool fetch_image(struct run *run, const char *digest, struct error *err)
+{
+    const struct wire_run_grant *grant = run->grant;
+    const char *reference = share_reference(&run->arena, grant->project, grant->sandbox.image_id,
+                                            grant->deployment.version);
+    AUTO(share_close) struct image_share share = {0};
+
+    return share_open(run->lease, &run->arena, &share, err) &&
+           share_get_image(&share, digest, reference, err);
+}
+
+/* What is wrong with the image stays so, what kept it from coming here may pass. */
+static bool image_fault(struct run *run, const struct error *err)
+{
+    const struct str version = run->grant->deployment.version;
+
+    if (err->sys == ENOSPC || err->sys == EDQUOT)
+        return failure_set(&run->failure, "guest_runtime", "disk_full", "prepare", true, "%s",
+                           err->text);
+    if (err->code == ERR_NOT_FOUND)
+        return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
+                           false,
+                           "the image of deployment %.*s is neither on this worker nor in the "
+                           "server's store: deploy the project again (%s)",
+                           (int)version.len, version.ptr, err->text);
+    bool may_pass = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+                    err->code == ERR_UNAUTHENTICATED || err->code == ERR_CANCELLED;
+    return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
+                       may_pass, "%s", err->text);
+}
+
+static bool prepare_image(struct run *run, struct error *err)
+{
+    const char *digest = arena_text(&run->arena, run->grant->sandbox.image);
+
+    if (open_image(run, digest, err))
+        return true;
+    if (err->code != ERR_NOT_FOUND || !fetch_image(run, digest, err) ||
+        !open_image(run, digest, err))
+        return image_fault(run, err);
+    return true;
+}
+
 static bool prepare_files(struct run *run, struct error *err)
 {
     const struct wire_object *bundle = &run->grant->deployment.bundle;
     struct sandbox_spec *spec = &run->spec;
-    const char *digest = arena_text(&run->arena, run->grant->sandbox.image);
 
-    if (!image_find(run->worker->images, digest, &run->arena, &run->image, err) ||
-        !image_unpack(run->worker->images, &run->image, &run->arena, &spec->layers, err))
-        return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
-                           err->code == ERR_NOT_FOUND, "%s", err->text);
+    if (!prepare_image(run, err))
+        return false;
     spec->n_layers = run->image.n_layers;
     if (!bundle_open(&run->line, run->worker->settings->work_dir,
                      arena_text(&run->arena, bundle->digest), bundle->size, &run->arena,

@@ -1,0 +1,383 @@
+#include "worker/image_share.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/time.h"
+#include "base/wait.h"
+#include "image/digest.h"
+#include "image/store.h"
+#include "worker/worker.h"
+
+#define LAYER_BYTES_MAX (INT64_C(8) * 1024 * 1024 * 1024)
+
+enum {
+    CALL_TIMEOUT_MS = 30 * 1000,
+    MANIFEST_MAX = 4 * 1024 * 1024,
+    CONFIG_MAX = 8 * 1024 * 1024,
+    LAYERS_MAX = 128,
+    TRIES = 4,
+    RETRY_MS = 250,
+    WAIT_MS = 200,
+};
+
+bool share_open(struct lease *lease, struct arena *arena, struct image_share *share,
+                struct error *err)
+{
+    *share = (struct image_share){.worker = lease->worker, .lease = lease, .arena = arena};
+    if (!line_open(&lease->worker->link, &share->line, err))
+        return false;
+    share->line.abort = &lease->is_unwanted;
+    return true;
+}
+
+void share_close(struct image_share *share)
+{
+    if (share->line.client)
+        line_close(&share->line);
+}
+
+static struct wire_fence fence_of(const struct image_share *share)
+{
+    return (struct wire_fence){share->worker->link.epoch, share->lease->sequence,
+                               str_of(share->lease->id)};
+}
+
+static bool ask(struct image_share *share, const struct exchange *exchange, struct arena *arena,
+                struct error *err)
+{
+    return line_insist(&share->line, exchange, lease_look(share->lease).fence_ms, arena, err);
+}
+
+/* Whether it is worth another try, after a while. */
+static bool may_repeat(struct image_share *share, int try, const struct error *err)
+{
+    bool passing = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+                   err->code == ERR_UNAUTHENTICATED || err->code == ERR_CONTENT_HASH;
+
+    if (!passing || try + 1 >= TRIES || share->lease->is_unwanted)
+        return false;
+    poll(NULL, 0, RETRY_MS << try);
+    return true;
+}
+
+/* The blobs that are on their way into a store of this process. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct flight {
+        struct flight *next;
+        const char *digest;
+    } *first;
+} flights = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
+
+static struct flight *find_flight(const char *digest)
+{
+    struct flight *flight = flights.first;
+
+    while (flight && strcmp(flight->digest, digest) != 0)
+        flight = flight->next;
+    return flight;
+}
+
+/* Waits for whoever fetches it now. *has: it is there, and no flight was begun. */
+static bool begin_flight(struct image_share *share, struct flight *flight, bool *has,
+                         struct error *err)
+{
+    pthread_mutex_lock(&flights.lock);
+    while (find_flight(flight->digest) && !share->lease->is_unwanted)
+        wait_ms(&flights.changed, &flights.lock, WAIT_MS);
+    *has = store_has_blob(share->worker->images, flight->digest);
+    bool is_ours = !*has && !find_flight(flight->digest);
+    if (is_ours) {
+        flight->next = flights.first;
+        flights.first = flight;
+    }
+    pthread_mutex_unlock(&flights.lock);
+    return *has || is_ours || error_set(err, ERR_CANCELLED, "the lease is not wanted any more");
+}
+
+static void end_flight(struct flight *flight)
+{
+    pthread_mutex_lock(&flights.lock);
+    for (struct flight **at = &flights.first; *at; at = &(*at)->next) {
+        if (*at != flight)
+            continue;
+        *at = flight->next;
+        break;
+    }
+    pthread_cond_broadcast(&flights.changed);
+    pthread_mutex_unlock(&flights.lock);
+}
+
+static bool publish_blob(struct image_store *store, int fd, const char *name, const char *digest,
+                         struct error *err)
+{
+    if (!disk_sync(fd, "a fetched blob", err))
+        return false;
+    if (renameat(store->temporary_fd, name, store->blobs_fd, digest_hex(digest)) != 0)
+        return error_errno(err, "publish the blob %s", digest);
+    return disk_sync(store->blobs_fd, store->blobs, err);
+}
+
+static bool fetch_once(struct image_share *share, const char *digest, int64_t size,
+                       struct error *err)
+{
+    struct image_store *store = share->worker->images;
+    char name[DISK_TEMPORARY];
+
+    disk_temporary(name);
+    AUTO_FD int fd = openat(store->temporary_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return error_errno(err, "create %s/%s", store->temporary, name);
+    bool fine = line_fetch(&share->line, digest_hex(digest), size, fd, err) &&
+                publish_blob(store, fd, name, digest, err);
+    if (!fine)
+        (void)unlinkat(store->temporary_fd, name, 0);
+    return fine;
+}
+
+bool share_fetch_blob(struct image_share *share, const char *digest, int64_t size,
+                      struct error *err)
+{
+    struct flight flight = {.digest = digest};
+    bool has, fine;
+
+    if (!digest_is_valid(str_of(digest)) || size > LAYER_BYTES_MAX)
+        return error_set(err, ERR_INVALID, "%.80s of %lld bytes cannot be fetched", digest,
+                         (long long)size);
+    if (!begin_flight(share, &flight, &has, err))
+        return false;
+    if (has)
+        return true;
+    for (int try = 0;; try++) {
+        fine = fetch_once(share, digest, size, err);
+        if (fine || !may_repeat(share, try, err))
+            break;
+    }
+    end_flight(&flight);
+    return fine;
+}
+
+/* One part of a manifest: fetched when its descriptor is sound. */
+static bool get_part(struct image_share *share, struct str manifest, const char *at, int64_t max,
+                     struct error *err)
+{
+    struct arena *arena = share->arena;
+    struct str digest;
+    int64_t size;
+
+    if (!json_find_text(manifest, arena_printf(arena, "%s.digest", at), arena, &digest) ||
+        !json_find_int(manifest, arena_printf(arena, "%s.size", at), &size) ||
+        !digest_is_valid(digest) || size < 0 || size > max)
+        return error_set(err, ERR_CONTENT_HASH, "the manifest's %s is not sound", at);
+    return share_fetch_blob(share, arena_text(arena, digest), size, err);
+}
+
+static bool record(struct image_store *store, const char *reference, const char *digest,
+                   int64_t size, struct error *err)
+{
+    AUTO_FD int lock = -1;
+
+    return store_lock(store, &lock, err) &&
+           index_put(store, reference, digest, size, time_now_ms(), err);
+}
+
+bool share_get_image(struct image_share *share, const char *digest, const char *reference,
+                     struct error *err)
+{
+    struct image_store *store = share->worker->images;
+    struct str manifest;
+
+    if (!share_fetch_blob(share, digest, -1, err) ||
+        !store_read_blob(store, digest, MANIFEST_MAX, share->arena, &manifest, err) ||
+        !get_part(share, manifest, "config", CONFIG_MAX, err))
+        return false;
+    size_t n = json_count(manifest, "layers");
+    if (n > LAYERS_MAX)
+        return error_set(err, ERR_TOO_LARGE, "the image has over %d layers", LAYERS_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (!get_part(share, manifest, arena_printf(share->arena, "layers.%zu", i), LAYER_BYTES_MAX,
+                      err))
+            return false;
+    return record(store, reference, digest, (int64_t)manifest.len, err);
+}
+
+static bool put_blob(struct image_share *share, const char *digest, int64_t *size,
+                     struct error *err)
+{
+    AUTO_FD int fd = -1;
+    struct stat facts;
+    bool has = false;
+
+    if (!store_open_blob(share->worker->images, digest, &fd, err))
+        return false;
+    if (fstat(fd, &facts) != 0)
+        return error_errno(err, "look at the blob %s", digest);
+    *size = facts.st_size;
+    for (int try = 0;; try++) {
+        if (line_has(&share->line, digest_hex(digest), &has, err) &&
+            (has || line_store(&share->line, digest_hex(digest), *size, fd, err)))
+            return true;
+        if (!may_repeat(share, try, err))
+            return false;
+    }
+}
+
+static bool put_object(struct image_share *share, const char *digest, struct json_list *objects,
+                       struct error *err)
+{
+    struct wire_object *object = (struct wire_object *)objects->items + objects->n;
+
+    if (!put_blob(share, digest, &object->size, err))
+        return false;
+    object->digest = str_of(arena_text(share->arena, str_of(digest_hex(digest))));
+    objects->n++;
+    return true;
+}
+
+bool share_put_image(struct image_share *share, const struct image *image,
+                     struct json_list *objects, struct error *err)
+{
+    struct arena *arena = share->arena;
+    struct str manifest, config;
+
+    *objects =
+        (struct json_list){arena_array(arena, image->n_layers + 2, sizeof(struct wire_object)), 0};
+    if (!store_read_blob(share->worker->images, image->digest, MANIFEST_MAX, arena, &manifest, err))
+        return false;
+    if (!json_find_text(manifest, "config.digest", arena, &config) || !digest_is_valid(config))
+        return error_set(err, ERR_INTERNAL, "the manifest %s has no configuration", image->digest);
+    for (size_t i = 0; i < image->n_layers; i++)
+        if (!put_object(share, image->layers[i].digest, objects, err))
+            return false;
+    /* The manifest last: where it is, everything is. */
+    return put_object(share, arena_text(arena, config), objects, err) &&
+           put_object(share, image->digest, objects, err);
+}
+
+static bool read_layer(const struct wire_layer *from, struct image_layer *layer, struct error *err)
+{
+    if (!digest_is_valid(from->digest) || !digest_is_valid(from->diff_id))
+        return error_set(err, ERR_INTERNAL, "the server named a layer without a digest");
+    *layer = (struct image_layer){.size = from->size, .coding = LAYER_ZSTD};
+    memcpy(layer->digest, from->digest.ptr, DIGEST_TEXT - 1);
+    memcpy(layer->diff_id, from->diff_id.ptr, DIGEST_TEXT - 1);
+    return true;
+}
+
+bool share_find_step(struct image_share *share, const char *key, enum share_step *found,
+                     struct image_layer *layer, bool *has_layer, struct error *err)
+{
+    const struct wire_step_wanted wanted = {fence_of(share), str_of(key)};
+    struct wire_step_found answer = {0};
+    const struct exchange exchange = {
+        .route = "images/lookup",
+        .request_fields = wire_step_wanted_fields,
+        .request = &wanted,
+        ANSWER(wire_step_found_fields, answer),
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    if (!ask(share, &exchange, share->arena, err))
+        return false;
+    *has_layer = answer.has_layer;
+    if (str_equal(answer.state, STR("hit")))
+        *found = SHARE_HIT;
+    else
+        *found = str_equal(answer.state, STR("yours")) ? SHARE_YOURS : SHARE_BUSY;
+    return *found != SHARE_HIT || !answer.has_layer || read_layer(&answer.layer, layer, err);
+}
+
+bool share_record_step(struct image_share *share, const char *key, const struct image_layer *layer,
+                       struct error *err)
+{
+    struct wire_step_done done = {.fence = fence_of(share), .step_digest = str_of(key)};
+    const struct exchange exchange = {
+        .route = "images/record",
+        .request_fields = wire_step_done_fields,
+        .request = &done,
+        .timeout_ms = CALL_TIMEOUT_MS,
+    };
+
+    if (layer) {
+        done.has_layer = true;
+        done.layer = (struct wire_layer){str_of(layer->digest), str_of(layer->diff_id), 0};
+    }
+    for (int try = 0;; try++) {
+        if (layer && !put_blob(share, layer->digest, &done.layer.size, err))
+            return false;
+        if (ask(share, &exchange, share->arena, err))
+            return true;
+        if (err->code != ERR_OBJECT_GONE || try + 1 >= TRIES)
+            return false;
+    }
+}
+
+/* What a repository's name may hold; anything else becomes a dash. */
+static void add_name(struct buf *out, struct str name)
+{
+    struct error err;
+
+    for (size_t i = 0; i < name.len; i++) {
+        char c = (char)tolower((unsigned char)name.ptr[i]);
+        bool fits = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+
+        /* A separator stands between two letters only. */
+        if (!fits)
+            c = '-';
+        if (c == '-' && (i == 0 || i + 1 == name.len))
+            c = '0';
+        if (!buf_append(out, (struct str){&c, 1}, &err))
+            return;
+    }
+}
+
+const char *share_reference(struct arena *arena, struct str project, struct str image_id,
+                            struct str version)
+{
+    AUTO(buf_finish) struct buf name = {.max = 512};
+    struct error err;
+
+    add_name(&name, project);
+    if (!buf_append(&name, STR("/"), &err))
+        return "";
+    add_name(&name, image_id);
+    return arena_printf(arena, "helmr.local/%.*s:%.*s", (int)name.len, name.bytes, (int)version.len,
+                        version.ptr);
+}
+
+bool share_secret(struct image_share *share, const char *name, struct secret *value,
+                  struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str names[] = {str_of(name)};
+    const struct wire_secrets_wanted wanted = {
+        fence_of(share), {names, 1}
+    };
+    struct wire_secrets answer = {0};
+    const struct exchange exchange = {
+        .route = arena_printf(&arena, "leases/%s/secrets", share->lease->id),
+        .request_fields = wire_secrets_wanted_fields,
+        .request = &wanted,
+        ANSWER(wire_secrets_fields, answer),
+        .timeout_ms = CALL_TIMEOUT_MS,
+        .is_secret = true,
+    };
+
+    if (!ask(share, &exchange, &arena, err)) {
+        if (err->code == ERR_SECRET_MISSING)
+            error_set(err, ERR_NOT_FOUND, "the secret %s is not stored in this environment", name);
+        return false;
+    }
+    const struct wire_secret *secrets = answer.secrets.items;
+    if (answer.secrets.n != 1 || !str_equal(secrets[0].name, names[0]))
+        return error_set(err, ERR_INTERNAL, "the server gave another secret than %s", name);
+    *value = secret_create(secrets[0].value);
+    bytes_wipe((void *)(uintptr_t)secrets[0].value.ptr, secrets[0].value.len);
+    return true;
+}
