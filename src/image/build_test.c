@@ -1,4 +1,6 @@
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 
@@ -10,8 +12,13 @@ struct bench {
     struct testing testing;
     struct image_store *store;
     struct arena arena;
-    int n_run, n_cached, n_done;
-    char log[4096];
+    atomic_int n_run, n_cached, n_done, n_started, n_failed;
+    pthread_mutex_t lock; /* of the texts */
+    char log[8192];       /* what steps printed */
+    char said[8192];      /* what the builder said */
+    const char *secret;   /* the value of every secret */
+    struct image_build job;
+    struct image_build_hooks hooks;
 };
 
 /* A root of a few programs of this machine and the libraries they need. */
@@ -31,7 +38,7 @@ static bool bench_init(struct bench *bench)
     struct image_config config = {STR("/"), STR(""), env, 1};
     char digest[DIGEST_TEXT];
 
-    *bench = (struct bench){0};
+    *bench = (struct bench){.lock = PTHREAD_MUTEX_INITIALIZER};
     testing_init(&bench->testing);
     return testing_sh(&bench->testing, base_root) &&
            testing_sh(&bench->testing, "mkdir project caches") &&
@@ -50,9 +57,48 @@ static void bench_finish(struct bench *bench)
 
 struct chroot_job {
     const struct image_step_run *step;
-    char options[8192], root[512];
-    int (*made)[2];
+    char options[8192], root[512], folder[256];
 };
+
+/* The folders of a path inside the root; the last one too when told. */
+static void make_way(char *path, size_t from, bool with_last)
+{
+    for (char *at = path + from + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        (void)mkdir(path, 0755);
+    }
+    if (with_last)
+        (void)mkdir(path, 0755);
+}
+
+static bool place_secret(const struct chroot_job *job, size_t i, struct error *err)
+{
+    const struct image_secret *secret = &job->step->secrets[i];
+    char target[1024], source[1024];
+    int len = snprintf(source, sizeof source, "%s/secrets/%zu", job->folder, i);
+
+    (void)snprintf(target, sizeof target, "%s%s", job->root, secret->path);
+    make_way(target, strlen(job->root), false);
+    if (len < 0 || !file_publish(source, secret_reveal(secret->value), 0400, err))
+        return false;
+    AUTO_FD int placeholder = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    return mount(source, target, NULL, MS_BIND, NULL) == 0 || error_errno(err, "mount a secret");
+}
+
+static bool place_secrets(const struct chroot_job *job, struct error *err)
+{
+    char folder[1024];
+
+    if (job->step->n_secrets == 0)
+        return true;
+    (void)snprintf(folder, sizeof folder, "%s/secrets", job->folder);
+    if (mkdir(folder, 0700) != 0 || mount("none", folder, "tmpfs", 0, NULL) != 0)
+        return error_errno(err, "make a place for secrets");
+    for (size_t i = 0; i < job->step->n_secrets; i++)
+        if (!place_secret(job, i, err))
+            return false;
+    return true;
+}
 
 static bool enter_root(void *arg, struct error *err)
 {
@@ -63,79 +109,144 @@ static bool enter_root(void *arg, struct error *err)
         return error_errno(err, "mount the root");
     for (size_t i = 0; i < job->step->n_mounts; i++) {
         char target[1024];
-        size_t base = strlen(job->root);
         (void)snprintf(target, sizeof target, "%s%s", job->root, job->step->mounts[i].target);
-        for (char *at = target + base + 1; (at = strchr(at, '/')); *at++ = '/') {
-            *at = '\0';
-            (void)mkdir(target, 0755);
-        }
-        (void)mkdir(target, 0755);
+        make_way(target, strlen(job->root), true);
         if (mount(job->step->mounts[i].source, target, NULL, MS_BIND, NULL) != 0)
             return error_errno(err, "mount a cache");
     }
+    if (!place_secrets(job, err))
+        return false;
     return (chroot(job->root) == 0 && chdir(job->step->workdir) == 0) ||
            error_errno(err, "enter the root");
+}
+
+static void append(struct bench *bench, char *text, size_t size, struct str more)
+{
+    pthread_mutex_lock(&bench->lock);
+    size_t len = strlen(text);
+    (void)snprintf(text + len, size - len, "%.*s", (int)more.len, more.len ? more.ptr : "");
+    pthread_mutex_unlock(&bench->lock);
+}
+
+static bool run_in(struct bench *bench, struct chroot_job *job, struct error *err)
+{
+    const struct image_step_run *step = job->step;
+    AUTO(buf_finish) struct buf out = {.max = 1 << 16}, errors = {.max = 1 << 16};
+    char work[600];
+    int status = 0;
+
+    (void)snprintf(job->root, sizeof job->root, "%s/root", job->folder);
+    (void)snprintf(work, sizeof work, "%s/work", job->folder);
+    if (mkdir(job->root, 0755) != 0 || mkdir(work, 0755) != 0)
+        return error_errno(err, "make folders");
+    int len = snprintf(job->options, sizeof job->options,
+                       "upperdir=%s,workdir=%s,lowerdir=", step->upper, work);
+    for (size_t i = step->n_layers; i-- > 0;)
+        len += snprintf(job->options + len, sizeof job->options - (size_t)len, "%s%s",
+                        step->layers[i], i ? ":" : "");
+    const struct process_spec spec = {.argv = step->argv,
+                                      .env = step->env,
+                                      .prepare = enter_root,
+                                      .prepare_arg = job};
+    if (!process_run(&spec, (struct str){0}, step->limit_ms, &out, &errors, &status, err))
+        return false;
+    append(bench, bench->log, sizeof bench->log, buf_str(&out));
+    append(bench, bench->log, sizeof bench->log, buf_str(&errors));
+    return status == 0 ||
+           error_set(err, ERR_UNPROCESSABLE, "exited with code %d", WEXITSTATUS(status));
 }
 
 static bool run_in_chroot(void *arg, const struct image_step_run *step, struct error *err)
 {
     struct bench *bench = arg;
     struct chroot_job job = {.step = step};
-    AUTO(buf_finish) struct buf out = {.max = 1 << 16}, errors = {.max = 1 << 16};
-    int status = 0;
+    struct error ignored;
 
     bench->n_run++;
-    (void)snprintf(job.root, sizeof job.root, "%s", testing_path(&bench->testing, "root"));
-    if (!testing_sh(&bench->testing, "rm -rf root-work && mkdir -p root root-work"))
-        return error_set(err, ERR_INTERNAL, "no folders");
-    int len =
-        snprintf(job.options, sizeof job.options, "upperdir=%s,workdir=%s,lowerdir=", step->upper,
-                 testing_path(&bench->testing, "root-work"));
-    for (size_t i = step->n_layers; i-- > 0;)
-        len += snprintf(job.options + len, sizeof job.options - (size_t)len, "%s%s",
-                        step->layers[i], i ? ":" : "");
-    const struct process_spec spec = {.argv = step->argv,
-                                      .env = step->env,
-                                      .prepare = enter_root,
-                                      .prepare_arg = &job};
-    if (!process_run(&spec, (struct str){0}, 60000, &out, &errors, &status, err))
-        return false;
-    (void)snprintf(bench->log, sizeof bench->log, "%.*s%.*s", (int)out.len,
-                   out.len ? out.bytes : "", (int)errors.len, errors.len ? errors.bytes : "");
-    return status == 0 ||
-           error_set(err, ERR_UNPROCESSABLE, "exited with code %d", WEXITSTATUS(status));
+    (void)snprintf(job.folder, sizeof job.folder, "%s/step-XXXXXX", bench->testing.path);
+    if (!mkdtemp(job.folder))
+        return error_errno(err, "mkdtemp");
+    bool ok = run_in(bench, &job, err);
+    if (!folder_remove(job.folder, &ignored))
+        printf("# left behind: %s\n", ignored.text);
+    return ok;
 }
 
-static void note_step(void *arg, const char *image_id, size_t index, size_t total, const char *text,
-                      bool cached, bool done, int64_t ms)
+static void note_step(void *arg, const struct image_step_note *note)
 {
     struct bench *bench = arg;
 
-    (void)image_id, (void)text, (void)ms;
-    if (index < 1 || index > total)
+    if (note->index < 1 || note->index > note->total)
         abort();
-    bench->n_done += done;
-    bench->n_cached += done && cached;
+    bench->n_started += note->status == IMAGE_STEP_STARTED;
+    bench->n_failed += note->status == IMAGE_STEP_FAILED;
+    bench->n_cached += note->status == IMAGE_STEP_CACHED;
+    bench->n_done += note->status == IMAGE_STEP_DONE || note->status == IMAGE_STEP_CACHED;
 }
 
+static void note_log(void *arg, struct str text)
+{
+    struct bench *bench = arg;
+
+    append(bench, bench->said, sizeof bench->said, text);
+}
+
+static bool tell_secret(void *arg, const char *name, struct secret *value, struct error *err)
+{
+    const struct bench *bench = arg;
+
+    if (!bench->secret)
+        return error_set(err, ERR_SECRET_MISSING, "there is no secret %s", name);
+    *value = secret_create(str_of(bench->secret));
+    return true;
+}
+
+/* A build with everything as it normally is; tests change what they are about. */
+static void prepare(struct bench *bench)
+{
+    bench->hooks = (struct image_build_hooks){
+        .run = run_in_chroot,
+        .step = note_step,
+        .log = note_log,
+        .secret = tell_secret,
+        .arg = bench,
+    };
+    bench->job = (struct image_build){
+        .source_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "project"))),
+        .cache_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "caches"))),
+        .scope = "project",
+        .parallel = 4,
+        .step_limit_ms = 60000,
+    };
+}
+
+static bool build_plans(struct bench *bench, const char *plans, const struct image **images)
+{
+    size_t n = 0;
+
+    bench->n_run = bench->n_cached = bench->n_done = bench->n_started = bench->n_failed = 0;
+    bench->log[0] = bench->said[0] = '\0';
+    bench->job.plans = str_of(plans);
+    return image_build(bench->store, &bench->job, &bench->hooks, &bench->arena, images, &n,
+                       &bench->testing.err);
+}
+
+/* An image called main, after `others` when there are any. */
 static bool build(struct bench *bench, const char *steps, const char *others, bool no_cache,
                   struct image *image)
 {
-    const struct image_build_hooks hooks = {run_in_chroot, note_step, NULL, bench};
-    const char *plan =
-        arena_printf(&bench->arena,
-                     "{\"id\":\"main\",\"steps\":[{\"kind\":\"from\",\"ref\":\"base:1\"},%s]}",
-                     steps);
-    const struct image_build job = {
-        .plan = str_of(plan),
-        .all_plans = others ? str_of(arena_printf(&bench->arena, "[%s]", others)) : STR(""),
-        .source_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "project"))),
-        .cache_dir = arena_text(&bench->arena, str_of(testing_path(&bench->testing, "caches"))),
-        .no_cache = no_cache,
-    };
+    const struct image *images = NULL;
+    const char *plans = arena_printf(
+        &bench->arena,
+        "[{\"id\":\"main\",\"steps\":[{\"kind\":\"from\",\"ref\":\"base:1\"}%s%s]}%s%s]",
+        *steps ? "," : "", steps, others ? "," : "", others ? others : "");
 
-    bench->n_run = bench->n_cached = bench->n_done = 0;
-    return image_build(bench->store, &job, &hooks, &bench->arena, image, &bench->testing.err);
+    prepare(bench);
+    bench->job.no_cache = no_cache;
+    if (!build_plans(bench, plans, &images))
+        return false;
+    *image = images[0];
+    return true;
 }
 
 #define MUST_BUILD(bench, steps, others, image)                              \
@@ -364,41 +475,38 @@ TEST(an_image_can_be_copied_from)
     CHECK(strstr(b.testing.err.text, "no image \"nobody\""));
 }
 
-TEST(images_that_need_each_other_are_refused)
+TEST(images_that_need_each_other_are_refused_before_anything_runs)
 {
     AUTO(bench_finish) struct bench b = {0};
     struct image image;
 
     NEEDS_ROOT();
     CHECK(bench_init(&b));
-    CHECK(!build(&b, "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"two\"}",
-                 OTHER("two", "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"main\"}"), false,
-                 &image));
-    CHECK(b.testing.err.code == ERR_INVALID && strstr(b.testing.err.text, "needs itself"));
+    CHECK(!build(&b, RUN("true") ",{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"two\"}",
+                 OTHER("two", "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"three\"}") "," OTHER(
+                     "three", "{\"kind\":\"copyFrom\",\"dest\":\"/x\",\"image\":\"two\","
+                              "\"path\":\"/etc\"}"),
+                 false, &image));
+    CHECK(b.testing.err.code == ERR_INVALID && b.n_run == 0 && b.n_started == 0);
+    CHECK_STR(b.testing.err.text, "images copy from each other in a circle: two, three, two");
+    CHECK(
+        !build(&b, "{\"kind\":\"copy\",\"dest\":\"/x\",\"image\":\"main\"}", NULL, false, &image));
+    CHECK_STR(b.testing.err.text, "images copy from each other in a circle: main, main");
 }
 
-TEST(what_is_not_supported_says_what_to_do)
+TEST(a_base_that_is_nowhere_says_what_to_do)
 {
-    static const struct image_build_hooks hooks = {0};
     AUTO(bench_finish) struct bench b = {0};
-    struct image image;
+    const struct image *images;
 
     NEEDS_ROOT();
     CHECK(bench_init(&b));
-    CHECK(!build(&b,
-                 "{\"kind\":\"run\",\"argv\":[\"sh\"],\"secrets\":[{\"mount_path\":\"/"
-                 "s\",\"secret\":\"TOKEN\"}]}",
-                 NULL, false, &image));
-    CHECK(b.testing.err.code == ERR_UNSUPPORTED && strstr(b.testing.err.text, "build secrets"));
-    const struct image_build job = {
-        .plan = STR("{\"id\":\"a\",\"steps\":[{\"kind\":\"from\",\"ref\":\"ubuntu:24.04\"}]}"),
-        .source_dir = testing_path(&b.testing, "project"),
-        .cache_dir = testing_path(&b.testing, "caches"),
-    };
-    CHECK(!image_build(b.store, &job, &hooks, &b.arena, &image, &b.testing.err));
+    prepare(&b);
+    CHECK(!build_plans(&b,
+                       "[{\"id\":\"a\",\"steps\":[{\"kind\":\"from\",\"ref\":\"ubuntu:24.04\"}]}]",
+                       &images));
     CHECK(b.testing.err.code == ERR_NOT_FOUND);
-    CHECK(strstr(b.testing.err.text, "registries") &&
-          strstr(b.testing.err.text, "image bootstrap"));
+    CHECK(strstr(b.testing.err.text, "registry") && strstr(b.testing.err.text, "image bootstrap"));
 }
 
 TEST_MAIN()

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/secret.h"
 
 enum { DIGEST_TEXT = 72 }; /* sha256:<64 hex> and NUL */
 
@@ -157,36 +158,87 @@ struct image_step_run {
     const char *const *argv;
     const char *const *env; /* NAME=value */
     const char *workdir, *user;
-    const struct image_mount { /* cache mounts: host folder on a path inside */
+    const struct image_mount { /* cache mounts: host folder on a path inside, outer ones first */
         const char *source, *target;
     } *mounts;
     size_t n_mounts;
+    const struct image_secret { /* build secrets: a file 0400 of this value, never on a disk */
+        const char *name, *path;
+        const struct secret *value;
+    } *secrets;
+    size_t n_secrets;
+    int64_t limit_ms; /* a duration */
 };
 
+enum image_step_status {
+    IMAGE_STEP_STARTED,
+    IMAGE_STEP_DONE,
+    IMAGE_STEP_CACHED, /* done before, or by another build while this one waited */
+    IMAGE_STEP_FAILED,
+};
+
+struct image_step_note {
+    enum image_step_status status;
+    size_t index, total; /* from 1 */
+    const char *text;
+    int64_t ms; /* since it was begun */
+};
+
+/* What a finished step left. */
+struct image_step_layer {
+    bool has_layer;
+    struct image_layer layer; /* without a chain */
+};
+
+enum image_step_find { IMAGE_STEP_HIT, IMAGE_STEP_YOURS, IMAGE_STEP_BUSY };
+
+/* Called from several threads at once, one per image; `ctx` is what `enter` returned for the
+ * image. Only `run` must be there. */
 struct image_build_hooks {
+    void *(*enter)(void *arg, const char *image_id, struct error *err); /* NULL: failed */
+    void (*leave)(void *ctx);
     /* ERR_UNPROCESSABLE: the step itself failed (its output was given to `log`); anything else is
      * the platform's fault and the build is tried again. */
-    bool (*run)(void *arg, const struct image_step_run *step, struct error *err);
-    /* Progress: step index of total, its text, whether it came from the cache, started or done. */
-    void (*step)(void *arg, const char *image_id, size_t index, size_t total, const char *text,
-                 bool cached, bool done, int64_t ms);
-    void (*log)(void *arg, const char *image_id, struct str text);
+    bool (*run)(void *ctx, const struct image_step_run *step, struct error *err);
+    void (*step)(void *ctx, const struct image_step_note *note);
+    void (*log)(void *ctx, struct str text);
+    bool (*secret)(void *ctx, const char *name, struct secret *value, struct error *err);
+
+    /* The steps other workers finished. `find` is asked again after a while when it says BUSY;
+     * after YOURS the step is done here and told to `record`, which keeps the layer too. `fetch`
+     * brings a layer that is not in the store. */
+    bool (*find)(void *ctx, const char *key, enum image_step_find *found,
+                 struct image_step_layer *layer, struct error *err);
+    bool (*record)(void *ctx, const char *key, const struct image_step_layer *layer,
+                   struct error *err);
+    bool (*fetch)(void *ctx, const char *digest, int64_t size, struct error *err);
     void *arg;
 };
 
+struct registries;
+
 struct image_build {
-    struct str plan;        /* the manifest's image object: {"id","steps":[…]} as JSON */
-    struct str all_plans;   /* the manifest's images list, for copy from another image */
-    const char *source_dir; /* the unpacked project */
-    const char *cache_dir;  /* for cache mounts: <work dir>/caches/<project> */
-    bool no_cache;
+    struct str plans;              /* the manifest's images list: [{"id","steps":[…]}, …] as JSON */
+    const char *source_dir;        /* the unpacked project */
+    const char *cache_dir;         /* for cache mounts: <work dir>/caches/<project> */
+    const char *scope;             /* the project's id: finished steps are found within it only */
+    struct registries *registries; /* for `from`; NULL: the local store and what can be made here */
+    bool no_cache;                 /* nothing done before counts, and registries are asked first */
+    size_t parallel;               /* images at once; 0: one */
+    int64_t step_limit_ms;         /* of one run step, a duration */
+    int64_t deadline_ms;           /* boot time, 0: none */
+    /* Anybody may set it: the build ends soon with ERR_CANCELLED. The first image that fails
+     * sets it too, so that what is under way for the others ends. May be NULL. */
+    volatile bool *abort;
 };
 
-/* Runs the plan; every layer becomes an OCI blob, every step is found again by its digest. On
- * failure err names the step. */
+/* Builds every plan once, those that do not wait for each other at the same time. Every layer
+ * becomes an OCI blob, every step is found again by its digest, and builds that reach the same step
+ * together do it once. *images has one per plan, in their order, and lives in the arena. On
+ * failure err names the image and the step. */
 bool image_build(struct image_store *store, const struct image_build *build,
-                 const struct image_build_hooks *hooks, struct arena *arena, struct image *image,
-                 struct error *err) MUST_USE;
+                 const struct image_build_hooks *hooks, struct arena *arena,
+                 const struct image **images, size_t *n_images, struct error *err) MUST_USE;
 
 /* The project archive: checked and unpacked below `folder` (openat2, no escapes, no special files).
  * ERR_ARCHIVE_INVALID, ERR_ARCHIVE_TOO_LARGE. */

@@ -72,7 +72,7 @@ bool plan_is_excluded(struct str name)
     return name.len > 5 && memcmp(name.ptr, ".env.", 5) == 0;
 }
 
-static bool is_name(struct str text)
+bool plan_name_is_valid(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
@@ -83,19 +83,22 @@ static bool is_name(struct str text)
     return text.len > 0;
 }
 
+const char *plan_reserved_path(struct str path)
+{
+    static const char *const reserved[] = {"/dev", "/opt/helmr", "/proc", "/sys"};
+
+    for (size_t i = 0; i < COUNT_OF(reserved); i++) {
+        size_t len = strlen(reserved[i]);
+        if (path.len >= len && memcmp(path.ptr, reserved[i], len) == 0 &&
+            (path.len == len || path.ptr[len] == '/'))
+            return reserved[i];
+    }
+    return NULL;
+}
+
 static bool from_is_valid(const struct step *step)
 {
     return step->ref.len > 0;
-}
-
-static bool mounts_are_valid(const struct json_list *list)
-{
-    const struct step_mount *mounts = list->items;
-
-    for (size_t i = 0; i < list->n; i++)
-        if (mounts[i].path.len < 2 || mounts[i].path.ptr[0] != '/' || !is_name(mounts[i].id))
-            return false;
-    return true;
 }
 
 static bool run_is_valid(const struct step *step)
@@ -105,8 +108,7 @@ static bool run_is_valid(const struct step *step)
     for (size_t i = 0; i < step->argv.n; i++)
         if (argv[i].len > ARGUMENT_MAX)
             return false;
-    return step->argv.n > 0 && argv[0].len > 0 && mounts_are_valid(&step->cache) &&
-           mounts_are_valid(&step->secrets) && (step->cache.n == 0 || step->secrets.n == 0);
+    return step->argv.n > 0 && argv[0].len > 0 && (step->cache.n == 0 || step->secrets.n == 0);
 }
 
 /* Inside the project by text: relative, no "..", no excluded name. "." is the project itself. */
@@ -130,12 +132,12 @@ static bool copy_is_valid(const struct step *step)
     return step->dest.len > 0 && kinds == 1 &&
            (!source->file.len || source_path_is_valid(source->file)) &&
            (!source->directory.len || source_path_is_valid(source->directory)) &&
-           (!step->image.len || is_name(step->image));
+           (!step->image.len || plan_name_is_valid(step->image));
 }
 
 static bool copy_from_is_valid(const struct step *step)
 {
-    return step->dest.len > 0 && step->path.len > 0 && is_name(step->image);
+    return step->dest.len > 0 && step->path.len > 0 && plan_name_is_valid(step->image);
 }
 
 static bool workdir_is_valid(const struct step *step)
@@ -170,6 +172,52 @@ static const struct step_rule {
     {"user",     STEP_USER,      user_is_valid,      "a name"                                  },
 };
 
+/* Absolute, every segment a name, and not the root. */
+static bool mount_path_is_valid(struct str path)
+{
+    struct str rest = {path.ptr + 1, path.len - 1}, segment;
+
+    if (path.len < 2 || path.ptr[0] != '/' || path.ptr[path.len - 1] == '/')
+        return false;
+    while (str_split(&rest, '/', &segment))
+        if (!segment.len || str_equal(segment, STR(".")) || str_equal(segment, STR("..")))
+            return false;
+    return true;
+}
+
+/* What is wrong with a mount, or NULL. */
+static const char *fault_of_mount(const struct json_list *list, size_t at)
+{
+    const struct step_mount *mounts = list->items;
+
+    if (!mount_path_is_valid(mounts[at].path))
+        return "its path must be absolute, below / and without . or ..";
+    if (plan_reserved_path(mounts[at].path))
+        return "its path is reserved for the platform";
+    if (!plan_name_is_valid(mounts[at].id))
+        return "its name must be letters, digits and . _ -";
+    for (size_t i = 0; i < at; i++)
+        if (str_equal(mounts[i].path, mounts[at].path))
+            return "its path is used twice";
+    return NULL;
+}
+
+static bool check_mounts(const struct plan *plan, size_t at, struct error *err)
+{
+    const struct json_list *lists[] = {&plan->steps[at].cache, &plan->steps[at].secrets};
+
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        for (size_t j = 0; j < lists[i]->n; j++) {
+            const struct step_mount *mount = (const struct step_mount *)lists[i]->items + j;
+            const char *fault = fault_of_mount(lists[i], j);
+            if (fault)
+                return error_set(err, ERR_INVALID, "image %s: step %zu: %s %.64s at %.64s: %s",
+                                 plan->id.ptr, at + 1, i == 0 ? "cache" : "secret", mount->id.ptr,
+                                 mount->path.ptr, fault);
+        }
+    return true;
+}
+
 static bool check_step(const struct plan *plan, size_t at, struct error *err)
 {
     struct step *step = &plan->steps[at];
@@ -181,9 +229,10 @@ static bool check_step(const struct plan *plan, size_t at, struct error *err)
         if ((step->kind == STEP_FROM) != (at == 0))
             return error_set(err, ERR_INVALID, "image %s: from must be the first step, and only it",
                              plan->id.ptr);
-        return rules[i].is_valid(step) ||
-               error_set(err, ERR_INVALID, "image %s: step %zu: %s needs %s", plan->id.ptr, at + 1,
-                         rules[i].name, rules[i].wants);
+        if (!rules[i].is_valid(step))
+            return error_set(err, ERR_INVALID, "image %s: step %zu: %s needs %s", plan->id.ptr,
+                             at + 1, rules[i].name, rules[i].wants);
+        return check_mounts(plan, at, err);
     }
     return error_set(err, ERR_INVALID, "image %s: step %zu is of an unknown kind, \"%s\"",
                      plan->id.ptr, at + 1, step->kind_name.ptr);
@@ -194,7 +243,7 @@ static bool take_document(const struct plan_document *document, struct plan *pla
 {
     struct plan found = {document->id, document->steps.items, document->steps.n};
 
-    if (!is_name(found.id))
+    if (!plan_name_is_valid(found.id))
         return error_set(err, ERR_INVALID, "an image's id must be letters, digits and . _ -");
     if (found.n_steps == 0)
         return error_set(err, ERR_INVALID, "image %s has no steps", found.id.ptr);
@@ -299,4 +348,14 @@ void step_text(const struct step *step, char text[STEP_TEXT])
     case STEP_ENV: add_word(text, step->key); break;
     case STEP_USER: add_word(text, step->name); break;
     }
+}
+
+void step_text_cut(char text[STEP_TEXT], size_t room)
+{
+    if (strlen(text) < room)
+        return;
+    size_t len = room - sizeof "…";
+    while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80)
+        len--;
+    memcpy(text + len, "…", sizeof "…");
 }

@@ -60,5 +60,14 @@ bool plan_read_all(struct str list, struct arena *arena, struct plan **plans, si
 /* One line for people: RUN npm install. The value of a variable is not shown. */
 void step_text(const struct step *step, char text[STEP_TEXT]);
 
+/* Cuts the line so that it fits `room` bytes with its NUL. */
+void step_text_cut(char text[STEP_TEXT], size_t room);
+
+/* Letters, digits and . _ -, not one of these first: a name that is a file's name too. */
+bool plan_name_is_valid(struct str text);
+
+/* The prefix that keeps an absolute path for the platform, or NULL: /dev /opt/helmr /proc /sys */
+const char *plan_reserved_path(struct str path);
+
 /* Names that never enter an image from a project: node_modules .git .helmr .next .env .env.* */
 bool plan_is_excluded(struct str name);

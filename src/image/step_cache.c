@@ -1,4 +1,4 @@
-/* Finished steps: steps/<key>.json names the layer a step made, or none. */
+/* Finished steps: steps/<scope>/<key>.json names the layer a step made, or none. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -23,20 +23,24 @@ static const struct json_field record_fields[] = {
     {0},
 };
 
+static const char *record_path(struct built *built, const char *key)
+{
+    return arena_printf(&built->arena, "%s/%s/%s.json", built->builder->store->steps,
+                        built->builder->build->scope, key);
+}
+
 /* A record that cannot be used, for whatever reason, is a step that is done again. */
-bool step_cache_find(struct builder *builder, const char *key, struct step_result *result)
+bool step_cache_find(struct built *built, const char *key, struct image_step_layer *result)
 {
     AUTO_FREE char *text = NULL;
     struct record record;
     struct error ignored;
 
-    if (builder->build->no_cache ||
-        !file_read(arena_printf(builder->arena, "%s/%s.json", builder->store->steps, key),
-                   RECORD_MAX, &text, &ignored) ||
-        !json_read_loose(str_of(text), record_fields, &record, sizeof record, builder->arena,
+    if (!file_read(record_path(built, key), RECORD_MAX, &text, &ignored) ||
+        !json_read_loose(str_of(text), record_fields, &record, sizeof record, &built->arena,
                          &ignored))
         return false;
-    *result = (struct step_result){.has_layer = record.has_layer};
+    *result = (struct image_step_layer){.has_layer = record.has_layer};
     if (!record.has_layer)
         return true;
     if (!digest_is_valid(record.digest) || !digest_is_valid(record.diff_id))
@@ -45,11 +49,11 @@ bool step_cache_find(struct builder *builder, const char *key, struct step_resul
     result->layer.size = record.size;
     memcpy(result->layer.digest, record.digest.ptr, DIGEST_TEXT - 1);
     memcpy(result->layer.diff_id, record.diff_id.ptr, DIGEST_TEXT - 1);
-    return store_has_blob(builder->store, result->layer.digest);
+    return store_has_blob(built->builder->store, result->layer.digest);
 }
 
-bool step_cache_put(struct builder *builder, const char *key, const char *text,
-                    const struct step_result *result, struct error *err)
+bool step_cache_put(struct built *built, const char *key, const char *text,
+                    const struct image_step_layer *result, struct error *err)
 {
     AUTO(buf_finish) struct buf out = {.max = RECORD_MAX};
     struct json_writer writer = json_begin(&out);
@@ -65,6 +69,5 @@ bool step_cache_put(struct builder *builder, const char *key, const char *text,
     }
     json_close(&writer);
     return json_end(&writer, err) &&
-           file_publish(arena_printf(builder->arena, "%s/%s.json", builder->store->steps, key),
-                        buf_str(&out), 0600, err);
+           file_publish(record_path(built, key), buf_str(&out), 0600, err);
 }

@@ -1,71 +1,14 @@
 /* Run steps: in the sandbox the worker brings, with caches mounted and the upper captured. */
-#include <errno.h>
 #include <fcntl.h>
 
-#include "base/file.h"
 #include "base/own.h"
+#include "base/time.h"
 #include "image/builder.h"
 #include "image/prune.h"
 
 #define SEARCH_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-struct caches {
-    const char **targets; /* paths inside */
-    struct image_mount *mounts;
-    int *locks;
-    size_t n, n_locks;
-};
-
-static void caches_finish(struct caches *caches)
-{
-    for (size_t i = 0; i < caches->n_locks; i++)
-        close(caches->locks[i]);
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const struct step_mount *first = a, *second = b;
-
-    return strcmp(first->id.ptr, second->id.ptr);
-}
-
-/* Locked in the order of their names, so that two steps cannot wait for each other. */
-static bool open_caches(struct builder *builder, const struct step *step, struct caches *caches,
-                        struct error *err)
-{
-    struct arena *arena = builder->arena;
-    size_t n = step->cache.n;
-    struct step_mount *sorted = arena_array(arena, n + 1, sizeof *sorted);
-    AUTO_FD int folder = -1;
-
-    if (n == 0)
-        return true;
-    memcpy(sorted, step->cache.items, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_id);
-    caches->targets = arena_array(arena, n, sizeof *caches->targets);
-    caches->mounts = arena_array(arena, n, sizeof *caches->mounts);
-    caches->locks = arena_array(arena, n, sizeof *caches->locks);
-    if (!directory_make(builder->build->cache_dir, 0700, err))
-        return false;
-    folder = open(builder->build->cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return error_errno(err, "open %s", builder->build->cache_dir);
-    for (size_t i = 0; i < n; i++) {
-        const char *id = sorted[i].id.ptr, *lock = arena_printf(arena, ".%s.lock", id);
-        bool is_repeated = i > 0 && strcmp(id, sorted[i - 1].id.ptr) == 0;
-        if (!is_repeated && !disk_lock(folder, lock, false, &caches->locks[caches->n_locks], err))
-            return false;
-        caches->n_locks += !is_repeated;
-        if (mkdirat(folder, id, 0755) != 0 && errno != EEXIST)
-            return error_errno(err, "make the cache %s", id);
-        caches->targets[i] = arena_text(arena, sorted[i].path);
-        caches->mounts[i] =
-            (struct image_mount){arena_printf(arena, "%s/%s", builder->build->cache_dir, id),
-                                 caches->targets[i]};
-        caches->n = i + 1;
-    }
-    return true;
-}
+enum { LIMIT_MS = 60 * 60 * 1000 };
 
 static const char *const *texts(struct arena *arena, const struct str *items, size_t n,
                                 const char *first)
@@ -105,32 +48,53 @@ static bool make_upper(const char *path, const struct view *below, int *fd, stru
     return true;
 }
 
-static bool capture(struct builder *builder, int upper, const struct view *below,
-                    const struct caches *caches, struct step_result *result, struct error *err)
+/* What is left of the build's time is the most a step may have. */
+static int64_t step_limit(const struct image_build *build)
+{
+    int64_t limit = build->step_limit_ms ? build->step_limit_ms : LIMIT_MS;
+    int64_t left = build->deadline_ms ? build->deadline_ms - time_boot_ms() : limit;
+
+    return left < limit ? left : limit;
+}
+
+/* Everything but what the platform put there, and nothing of a secret. */
+static bool clean(struct built *built, int upper, const struct view *below,
+                  const struct caches *caches, const struct secrets *secrets, struct error *err)
+{
+    return secrets_unplace(secrets, upper, below, err) &&
+           prune_upper(upper, below, caches->targets, caches->n, err) &&
+           prune_upper(upper, below, secrets->folders, secrets->n, err) &&
+           (secrets->n == 0 || secrets_search(built, secrets, upper, err));
+}
+
+static bool capture(struct built *built, int upper, struct image_step_layer *result,
+                    struct error *err)
 {
     AUTO(store_layer_finish) struct store_layer layer = {0};
 
-    if (!prune_upper(upper, below, caches->targets, caches->n, err) ||
-        !store_layer_begin(builder->store, &layer, err) ||
+    if (!store_layer_begin(built->builder->store, &layer, err) ||
         !layer_write_tree(&layer.writer, upper, LAYER_OF_OVERLAY, 0, err))
         return false;
-    *result = (struct step_result){.has_layer = layer.writer.entries > 0};
+    *result = (struct image_step_layer){.has_layer = layer.writer.entries > 0};
     return !result->has_layer || store_layer_commit(&layer, &result->layer, err);
 }
 
-static bool run_in(struct builder *builder, struct built *built, const struct step *step,
-                   const char *scratch, struct step_result *result, struct error *err)
+static bool run_in(struct built *built, const struct step *step, const char *scratch,
+                   struct image_step_layer *result, struct error *err)
 {
-    struct arena *arena = builder->arena;
+    struct arena *arena = &built->arena;
+    const struct image_build_hooks *hooks = built->builder->hooks;
     const struct image_config *config = &built->document.image.config;
     AUTO(view_finish) struct view below = {0};
     AUTO(caches_finish) struct caches caches = {0};
+    AUTO(secrets_finish) struct secrets secrets = {0};
     AUTO_FD int upper = -1;
     const char *path = arena_printf(arena, "%s/upper", scratch);
     const char *const *folders;
 
-    if (!builder_view(builder, &built->document.image, &below, &folders, err) ||
-        !make_upper(path, &below, &upper, err) || !open_caches(builder, step, &caches, err))
+    if (!built_view(built, &built->document.image, &below, &folders, err) ||
+        !make_upper(path, &below, &upper, err) || !secrets_open(built, step, &secrets, err) ||
+        !caches_open(built, step, &caches, err) || !builder_check(built->builder, err))
         return false;
     const struct image_step_run job = {
         .layers = folders,
@@ -143,21 +107,23 @@ static bool run_in(struct builder *builder, struct built *built, const struct st
         .user = arena_text(arena, config->user),
         .mounts = caches.mounts,
         .n_mounts = caches.n,
+        .secrets = secrets.mounts,
+        .n_secrets = secrets.n,
+        .limit_ms = step_limit(built->builder->build),
     };
-    return builder->hooks->run(builder->hooks->arg, &job, err) &&
-           capture(builder, upper, &below, &caches, result, err);
+    return hooks->run(built->ctx, &job, err) &&
+           clean(built, upper, &below, &caches, &secrets, err) &&
+           builder_check(built->builder, err) && capture(built, upper, result, err);
 }
 
-bool step_run(struct builder *builder, struct built *built, const struct step *step,
-              struct step_result *result, struct error *err)
+bool step_run(struct built *built, const struct step *step, struct image_step_layer *result,
+              struct error *err)
 {
     char *scratch;
 
-    if (step->secrets.n)
-        return error_set(err, ERR_UNSUPPORTED, "build secrets are not supported yet");
-    if (!store_scratch(builder->store, builder->arena, &scratch, err))
+    if (!store_scratch(built->builder->store, &built->arena, &scratch, err))
         return false;
-    bool ok = run_in(builder, built, step, scratch, result, err);
-    store_drop_scratch(builder->store, scratch);
+    bool ok = run_in(built, step, scratch, result, err);
+    store_drop_scratch(built->builder->store, scratch);
     return ok;
 }

@@ -30,8 +30,8 @@ static void bootstrap_progress(void *arg, const char *line)
 {
     struct build *build = arg;
 
-    build_take_output(build, GUEST_STDOUT, str_of(line));
-    build_take_output(build, GUEST_STDOUT, STR("\n"));
+    build_take_output(&build->part, GUEST_STDOUT, str_of(line));
+    build_take_output(&build->part, GUEST_STDOUT, STR("\n"));
 }
 
 /* The platform's own Node image: made on first use. */
@@ -67,24 +67,28 @@ static const struct phase {
     {"load",     build_load    },
 };
 
+static void announce(const struct build *build, const char *status, int64_t ms)
+{
+    build_step_event(&build->part, &(struct build_step){.status = status, .ms = ms});
+}
+
 static bool run_phases(struct build *build, struct error *err)
 {
     for (size_t i = 0; i < COUNT_OF(phases); i++) {
         int64_t begun = time_boot_ms();
 
         build->phase = phases[i].name;
-        build->name = NULL;
-        build_step_event(build, "started", 0, 0, NULL, false, -1);
+        announce(build, "started", -1);
         if (!phases[i].run(build, err)) {
-            build_flush_output(build);
-            build_step_event(build, "failed", 0, 0, NULL, false, time_boot_ms() - begun);
+            build_flush_output(&build->part);
+            announce(build, "failed", time_boot_ms() - begun);
             if (!build->failure.kind)
                 failure_set(&build->failure, "guest_runtime", "agent_unhealthy", build->phase, true,
                             "%s", err->text);
             return false;
         }
-        build_flush_output(build);
-        build_step_event(build, "done", 0, 0, NULL, false, time_boot_ms() - begun);
+        build_flush_output(&build->part);
+        announce(build, "done", time_boot_ms() - begun);
     }
     return true;
 }
@@ -161,12 +165,12 @@ static bool finish(struct build *build, struct error *err)
     };
 
     build->phase = "seal";
-    build_step_event(build, "started", 0, 0, NULL, false, -1);
+    announce(build, "started", -1);
     if (!bundle_seal(&build->line, build->worker->settings->work_dir, build->bundle, digest, &size,
                      err))
         return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
                            err->text);
-    build_step_event(build, "done", 0, 0, NULL, false, -1);
+    announce(build, "done", -1);
     message.bundle = (struct wire_object){str_of(digest), size};
     if (!complete(build, &message, err))
         return false;
@@ -220,6 +224,12 @@ void *build_main(void *arg)
         .worker = lease->worker,
         .grant = &lease->grant.build,
         .room = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+    };
+
+    build.part = (struct build_part){
+        .build = &build,
+        .arena = &build.arena,
+        .failure = &build.failure,
         .line_text = {.max = LINE_BYTES},
     };
     struct error err, ignored;
@@ -234,7 +244,7 @@ void *build_main(void *arg)
     if (!folder_remove(build.folder, &ignored))
         log_warn("build folder left behind", LOG_ERR(&ignored));
     line_close(&build.line);
-    buf_finish(&build.line_text);
+    buf_finish(&build.part.line_text);
     arena_finish(&build.arena);
     close(build.room);
     lease_done(lease);

@@ -7,6 +7,18 @@
 #include "worker/output.h"
 #include "worker/worker.h"
 
+struct build;
+
+/* A part of a build that goes its own way: the phases in their order, or one image among others.
+ * What it says is kept apart from what the others say. */
+struct build_part {
+    struct build *build;
+    struct arena *arena;
+    struct failure *failure; /* retryable: the platform's fault */
+    const char *image;       /* whose steps and output these are, or NULL */
+    struct buf line_text;    /* output not yet ended by a newline */
+};
+
 struct build {
     struct lease *lease;
     struct worker *worker;
@@ -14,7 +26,7 @@ struct build {
     struct line line;
     struct arena arena;
     struct output *output;
-    struct failure failure;     /* retryable: the platform's fault */
+    struct failure failure;
     struct str failure_details; /* JSON object or empty */
     int room;                   /* eventfd */
 
@@ -24,18 +36,23 @@ struct build {
     const char *const *base_layers;
     struct str manifest; /* JSON, after evaluate */
     struct wire_build_image *images;
-    struct image *built;
+    const struct image *built;
     size_t n_images;
 
-    const char *phase, *name; /* what output belongs to now */
-    struct buf line_text;     /* output not yet ended by a newline */
+    const char *phase;
+    struct build_part part; /* of the phases themselves */
 };
 
-/* Events: deployment.build.step and deployment.build.log. */
-void build_step_event(struct build *build, const char *status, int64_t index, int64_t total,
-                      const char *text, bool cached, int64_t ms);
-bool build_take_output(void *arg, enum guest_stream stream, struct str bytes);
-void build_flush_output(struct build *build);
+/* Events: deployment.build.step and deployment.build.log. `index` from 1, 0: the phase itself;
+ * ms -1: unknown. */
+struct build_step {
+    const char *status, *text;
+    int64_t index, total, ms;
+    bool cached;
+};
+void build_step_event(const struct build_part *part, const struct build_step *step);
+bool build_take_output(void *arg, enum guest_stream stream, struct str bytes); /* arg: the part */
+void build_flush_output(struct build_part *part);
 
 /* One program in a sandbox of its own, from start to proof of its end. */
 struct build_program {
@@ -53,8 +70,8 @@ struct build_program {
     const char *mode;    /* of A_START, or NULL when the program is no adapter */
     const char *options; /* JSON */
 };
-bool build_run(struct build *build, const struct build_program *job, struct guest_result *result,
-               struct error *err) MUST_USE;
+bool build_run(struct build_part *part, const struct build_program *job,
+               struct guest_result *result, struct error *err) MUST_USE;
 
 /* The phases. False with build->failure filled. */
 bool build_unpack(struct build *build, struct error *err) MUST_USE;

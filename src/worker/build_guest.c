@@ -28,7 +28,7 @@ static void fill_spec(struct build *build, const struct build_program *job,
     spec->deadline_ms = time_boot_ms() + START_MS;
 }
 
-static struct guest_result keep_result(struct build *build, struct guest_result result)
+static struct guest_result keep_result(struct arena *arena, struct guest_result result)
 {
     struct str *texts[] = {&result.output,       &result.error_name,    &result.error_message,
                            &result.error_stack,  &result.error_details, &result.load_kind,
@@ -37,11 +37,11 @@ static struct guest_result keep_result(struct build *build, struct guest_result 
     /* They live in the guest, which goes now. */
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         if (texts[i]->ptr)
-            *texts[i] = arena_str(&build->arena, *texts[i]);
+            *texts[i] = arena_str(arena, *texts[i]);
     return result;
 }
 
-static bool follow(struct build *build, struct guest *guest, const struct build_program *job,
+static bool follow(struct build_part *part, struct guest *guest, const struct build_program *job,
                    const struct sandbox_spec *spec, struct guest_result *result, struct error *err)
 {
     struct guest_setup setup = {
@@ -58,29 +58,32 @@ static bool follow(struct build *build, struct guest *guest, const struct build_
         .options = str_of(job->options ? job->options : "{}"),
     };
 
-    program.listener = (struct guest_listener){build_take_output, NULL, build};
+    program.listener = (struct guest_listener){build_take_output, NULL, part};
     if (!guest_set_up(guest, &setup, err) || !guest_launch(guest, &program, err) ||
         (job->mode && !guest_release(guest, &start, (struct str){0}, err)) ||
         !guest_follow(guest, time_boot_ms() + job->limit_ms, result, err))
         return false;
-    *result = keep_result(build, *result);
-    if (guest_was_timed_out(guest))
-        return failure_set(&build->failure, "deployment_build", NULL, build->phase, false,
-                           "%s took longer than %lld s", build->phase,
-                           (long long)job->limit_ms / 1000);
-    return true;
+    *result = keep_result(part->arena, *result);
+    if (!guest_was_timed_out(guest))
+        return true;
+    const char *phase = part->build->phase;
+    failure_set(part->failure, "deployment_build", NULL, phase, false, "%s took longer than %lld s",
+                phase, (long long)job->limit_ms / 1000);
+    return error_set(err, ERR_UNPROCESSABLE, "took longer than %lld s",
+                     (long long)job->limit_ms / 1000);
 }
 
-bool build_run(struct build *build, const struct build_program *job, struct guest_result *result,
-               struct error *err)
+bool build_run(struct build_part *part, const struct build_program *job,
+               struct guest_result *result, struct error *err)
 {
+    struct build *build = part->build;
     struct sandbox_spec spec = {0};
     struct guest *guest = NULL;
 
     fill_spec(build, job, &spec);
-    bool fine = guest_start(build->worker, build->lease, &spec, &build->failure, &guest, err) &&
-                follow(build, guest, job, &spec, result, err);
+    bool fine = guest_start(build->worker, build->lease, &spec, part->failure, &guest, err) &&
+                follow(part, guest, job, &spec, result, err);
     guest_stop(guest);
-    build_flush_output(build);
+    build_flush_output(part);
     return fine;
 }

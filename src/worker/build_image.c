@@ -1,17 +1,81 @@
-/* The images of a project, built step by step, and every task loaded inside its own. */
+/* The images of a project, built at the same time where they do not need each other. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/own.h"
 #include "base/time.h"
+#include "base/wait.h"
 #include "worker/build.h"
 
-enum { STEP_LIMIT_MS = 60 * 60 * 1000, LOAD_LIMIT_MS = 5 * 60 * 1000, IMAGES_MAX = 64 };
+enum {
+    STEP_LIMIT_MS = 60 * 60 * 1000,
+    PHASE_LIMIT_MS = 60 * 60 * 1000,
+    IMAGES_MAX = 64,
+    PARALLEL_MAX = 4,
+    WATCH_MS = 250,
+    LINE_BYTES = 16 * 1024,
+};
 
-static bool run_step(void *arg, const struct image_step_run *step, struct error *err)
+/* What the threads of one image phase share. */
+struct imaging {
+    struct build *build;
+    volatile bool abort;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool is_over;
+    struct failure failure; /* the platform's first */
+};
+
+/* One image. */
+struct image_part {
+    struct imaging *imaging;
+    struct build_part part;
+    struct arena arena;
+    struct failure failure;
+};
+
+static void *enter_image(void *arg, const char *image_id, struct error *err UNUSED)
 {
-    struct build *build = arg;
-    struct sandbox_bind *binds = arena_array(&build->arena, step->n_mounts + 1, sizeof *binds);
+    struct imaging *imaging = arg;
+    struct image_part *image = alloc(sizeof *image);
+
+    *image = (struct image_part){.imaging = imaging};
+    image->part = (struct build_part){
+        .build = imaging->build,
+        .arena = &image->arena,
+        .failure = &image->failure,
+        .image = image_id,
+        .line_text = {.max = LINE_BYTES},
+    };
+    return image;
+}
+
+static void leave_image(void *ctx)
+{
+    struct image_part *image = ctx;
+
+    build_flush_output(&image->part);
+    buf_finish(&image->part.line_text);
+    arena_finish(&image->arena);
+    free(image);
+}
+
+/* The first of the platform's faults is the build's; what an abort brings about is none. */
+static void keep_failure(struct image_part *image)
+{
+    struct imaging *imaging = image->imaging;
+
+    pthread_mutex_lock(&imaging->lock);
+    if (!imaging->abort && !imaging->failure.kind)
+        imaging->failure = image->failure;
+    pthread_mutex_unlock(&imaging->lock);
+}
+
+static bool run_step(void *ctx, const struct image_step_run *step, struct error *err)
+{
+    struct image_part *image = ctx;
+    struct sandbox_bind *binds = arena_array(&image->arena, step->n_mounts + 1, sizeof *binds);
     struct image_config config = {.workdir = str_of(step->workdir), .user = str_of(step->user)};
     struct guest_result result;
 
@@ -27,194 +91,179 @@ static bool run_step(void *arg, const struct image_step_run *step, struct error 
         .config = &config,
         .is_layer = true,
         .has_network = true,
-        .limit_ms = STEP_LIMIT_MS,
+        .limit_ms = step->limit_ms,
         .program = {.kind = PROGRAM_STEP,
                     .argv = step->argv,
                     .env = step->env,
                     .cwd = step->workdir},
     };
-    if (!build_run(build, &job, &result, err))
+    if (!build_run(&image->part, &job, &result, err)) {
+        keep_failure(image);
         return false;
+    }
     if (result.exit_code == 0 && result.signal == 0)
         return true;
+    if (result.oom)
+        return error_set(err, ERR_UNPROCESSABLE,
+                         "was killed: it needs more memory than a build "
+                         "step has");
     if (result.signal)
         return error_set(err, ERR_UNPROCESSABLE, "was killed by signal %d", result.signal);
     return error_set(err, ERR_UNPROCESSABLE, "exited with code %d", result.exit_code);
 }
 
-static void note_step(void *arg, const char *image_id, size_t index, size_t total, const char *text,
-                      bool cached, bool done, int64_t ms)
+static void note_step(void *ctx, const struct image_step_note *note)
 {
-    struct build *build = arg;
-
-    build->name = image_id;
-    build_step_event(build, done ? "done" : "started", (int64_t)index, (int64_t)total, text, cached,
-                     done ? ms : -1);
-}
-
-static void note_log(void *arg, const char *image_id, struct str text)
-{
-    struct build *build = arg;
-
-    build->name = image_id;
-    build_take_output(build, GUEST_STDOUT, text);
-    build_flush_output(build);
-}
-
-static bool build_one(struct build *build, size_t index, struct str all, struct error *err)
-{
-    struct arena *arena = &build->arena;
-    struct str plan, id;
-    const struct image_build_hooks hooks = {run_step, note_step, note_log, build};
-
-    if (!json_find_raw(build->manifest, arena_printf(arena, "images.%zu", index), arena, &plan) ||
-        !json_find_text(plan, "id", arena, &id))
-        return error_set(err, ERR_INTERNAL, "the manifest has no image %zu", index);
-    const struct image_build job = {
-        .plan = plan,
-        .all_plans = all,
-        .source_dir = build->source,
-        .cache_dir = arena_printf(arena, "%s/caches/%.*s", build->worker->settings->work_dir,
-                                  (int)build->grant->project.len, build->grant->project.ptr),
-        .no_cache = build->grant->no_cache,
+    static const char *const names[] = {
+        [IMAGE_STEP_STARTED] = "started",
+        [IMAGE_STEP_DONE] = "done",
+        [IMAGE_STEP_CACHED] = "done",
+        [IMAGE_STEP_FAILED] = "failed",
     };
-    build->name = id.ptr;
-    if (!image_build(build->worker->images, &job, &hooks, arena, &build->built[index], err)) {
-        bool of_project = err->code == ERR_UNPROCESSABLE || err->code == ERR_NOT_FOUND ||
-                          err->code == ERR_UNSUPPORTED || err->code == ERR_INVALID;
-        return of_project ? build_fault(build, "image_build_failed", err) : false;
+    struct image_part *image = ctx;
+    const struct build_step step = {
+        .status = names[note->status],
+        .text = note->text,
+        .index = (int64_t)note->index,
+        .total = (int64_t)note->total,
+        .ms = note->status == IMAGE_STEP_STARTED ? -1 : note->ms,
+        .cached = note->status == IMAGE_STEP_CACHED,
+    };
+
+    build_flush_output(&image->part);
+    build_step_event(&image->part, &step);
+}
+
+static void note_log(void *ctx, struct str text)
+{
+    struct image_part *image = ctx;
+
+    build_take_output(&image->part, GUEST_STDOUT, text);
+    build_flush_output(&image->part);
+}
+
+static bool must_end(struct lease *lease)
+{
+    struct lease_view view = lease_look(lease);
+
+    return view.is_stale || view.cancel_wanted || view.stop_wanted ||
+           time_boot_ms() >= view.fence_ms;
+}
+
+/* A cancelled or lost lease ends the build wherever it is, also where no sandbox is. */
+static void *watch_lease(void *arg)
+{
+    struct imaging *imaging = arg;
+
+    pthread_mutex_lock(&imaging->lock);
+    while (!imaging->is_over) {
+        if (must_end(imaging->build->lease))
+            imaging->abort = true;
+        (void)wait_ms(&imaging->ended, &imaging->lock, WATCH_MS);
     }
-    int64_t size = 0;
-    for (size_t i = 0; i < build->built[index].n_layers; i++)
-        size += build->built[index].layers[i].size;
-    build->images[index] = (struct wire_build_image){id, str_of(build->built[index].digest), size};
-    return true;
+    pthread_mutex_unlock(&imaging->lock);
+    return NULL;
+}
+
+static void end_watch(struct imaging *imaging, pthread_t watcher)
+{
+    pthread_mutex_lock(&imaging->lock);
+    imaging->is_over = true;
+    pthread_cond_broadcast(&imaging->ended);
+    pthread_mutex_unlock(&imaging->lock);
+    (void)pthread_join(watcher, NULL);
+}
+
+static size_t parallel(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores < 1 ? 1 : cores < PARALLEL_MAX ? (size_t)cores : PARALLEL_MAX;
+}
+
+static bool build_all(struct imaging *imaging, struct str plans, struct error *err)
+{
+    const struct image_build_hooks hooks = {
+        .enter = enter_image,
+        .leave = leave_image,
+        .run = run_step,
+        .step = note_step,
+        .log = note_log,
+        .arg = imaging,
+    };
+    struct build *build = imaging->build;
+    const char *project = arena_text(&build->arena, build->grant->project);
+    const struct image_build job = {
+        .plans = plans,
+        .source_dir = build->source,
+        .cache_dir =
+            arena_printf(&build->arena, "%s/caches/%s", build->worker->settings->work_dir, project),
+        .scope = project,
+        .no_cache = build->grant->no_cache,
+        .parallel = parallel(),
+        .step_limit_ms = STEP_LIMIT_MS,
+        .deadline_ms = time_boot_ms() + PHASE_LIMIT_MS,
+        .abort = &imaging->abort,
+    };
+    pthread_t watcher;
+
+    if (pthread_create(&watcher, NULL, watch_lease, imaging) != 0)
+        return error_set(err, ERR_INTERNAL, "no thread to watch the lease");
+    bool is_built = image_build(build->worker->images, &job, &hooks, &build->arena, &build->built,
+                                &build->n_images, err);
+    end_watch(imaging, watcher);
+    return is_built;
+}
+
+/* What the project can do something about. */
+static bool is_of_project(enum error_code code)
+{
+    static const enum error_code of_project[] = {
+        ERR_UNPROCESSABLE,   ERR_NOT_FOUND, ERR_UNSUPPORTED,  ERR_INVALID,
+        ERR_UNAUTHENTICATED, ERR_FORBIDDEN, ERR_CONTENT_HASH, ERR_TOO_LARGE,
+        ERR_SECRET_MISSING,  ERR_LIMIT,     ERR_UNAVAILABLE,
+    };
+
+    for (size_t i = 0; i < COUNT_OF(of_project); i++)
+        if (of_project[i] == code)
+            return true;
+    return false;
+}
+
+static void list_images(struct build *build)
+{
+    build->images = arena_array(&build->arena, build->n_images + 1, sizeof *build->images);
+    for (size_t i = 0; i < build->n_images; i++) {
+        const struct image *image = &build->built[i];
+        struct str id = STR("");
+        int64_t size = 0;
+        json_find_text(build->manifest, arena_printf(&build->arena, "images.%zu.id", i),
+                       &build->arena, &id);
+        for (size_t j = 0; j < image->n_layers; j++)
+            size += image->layers[j].size;
+        build->images[i] = (struct wire_build_image){id, str_of(image->digest), size};
+    }
 }
 
 bool build_images(struct build *build, struct error *err)
 {
-    struct str all = STR("[]");
+    struct imaging imaging = {
+        .build = build,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .ended = PTHREAD_COND_INITIALIZER,
+    };
+    size_t n = json_count(build->manifest, "images");
+    struct str plans = STR("[]");
 
-    build->n_images = json_count(build->manifest, "images");
-    if (build->n_images > IMAGES_MAX) {
-        error_set(err, ERR_UNPROCESSABLE, "a project may have %d images, not %zu", IMAGES_MAX,
-                  build->n_images);
+    if (n > IMAGES_MAX) {
+        error_set(err, ERR_UNPROCESSABLE, "a project may have %d images, not %zu", IMAGES_MAX, n);
         return build_fault(build, "image_build_failed", err);
     }
-    json_find_raw(build->manifest, "images", &build->arena, &all);
-    build->images = arena_array(&build->arena, build->n_images + 1, sizeof *build->images);
-    build->built = arena_array(&build->arena, build->n_images + 1, sizeof *build->built);
-    for (size_t i = 0; i < build->n_images; i++)
-        if (!build_one(build, i, all, err))
-            return false;
-    return true;
-}
-
-/* Which tasks run on the image: a task names a sandbox, a sandbox names an image. */
-static size_t write_tasks(struct build *build, struct str image_id, struct json_writer *writer,
-                          struct str *mount)
-{
-    struct arena *arena = &build->arena;
-    size_t n_tasks = json_count(build->manifest, "tasks");
-    size_t n_sandboxes = json_count(build->manifest, "sandboxes"), found = 0;
-
-    for (size_t t = 0; t < n_tasks; t++) {
-        struct str sandbox, file, export_name, id, of_image;
-
-        if (!json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.sandbox_id", t), arena,
-                            &sandbox) ||
-            !json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.file_path", t), arena,
-                            &file) ||
-            !json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.export_name", t), arena,
-                            &export_name))
-            continue;
-        for (size_t s = 0; s < n_sandboxes; s++) {
-            const char *at = arena_printf(arena, "sandboxes.%zu", s);
-            if (!json_find_text(build->manifest, arena_printf(arena, "%s.id", at), arena, &id) ||
-                !str_equal(id, sandbox) ||
-                !json_find_text(build->manifest, arena_printf(arena, "%s.image_id", at), arena,
-                                &of_image) ||
-                !str_equal(of_image, image_id))
-                continue;
-            json_find_text(build->manifest, arena_printf(arena, "%s.mount_path", at), arena, mount);
-            json_open(writer, NULL);
-            json_text(writer, "module", file);
-            json_text(writer, "export", export_name);
-            json_close(writer);
-            found++;
-        }
+    json_find_raw(build->manifest, "images", &build->arena, &plans);
+    if (!build_all(&imaging, plans, err)) {
+        build->failure = imaging.failure;
+        return is_of_project(err->code) ? build_fault(build, "image_build_failed", err) : false;
     }
-    return found;
-}
-
-/* What the image or a task lacks, as the guest or the adapter told it. */
-static bool load_fault(struct build *build, const struct guest_result *result, struct error *err)
-{
-    static const char *const of_image[] = {"node_missing", "node_too_old", "dependency_missing"};
-    struct str text = result->has_load_failure ? result->load_message : result->error_message;
-    const char *kind = "task_load_failed", *layer = "deployment_build";
-
-    for (size_t i = 0; i < COUNT_OF(of_image); i++) {
-        if (!result->has_load_failure || !str_equal(result->load_kind, str_of(of_image[i])))
-            continue;
-        kind = of_image[i];
-        layer = "image_preparation";
-    }
-    if (text.len == 0)
-        text = STR("loading the tasks inside their image ended without a result");
-    failure_set(&build->failure, layer, kind, "load", false, "%.*s", (int)text.len, text.ptr);
-    return error_set(err, ERR_UNPROCESSABLE, "%.200s", text.ptr);
-}
-
-static bool load_one(struct build *build, size_t index, struct error *err)
-{
-    static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
-    AUTO(buf_finish) struct buf options = {.max = KIB(64)};
-    struct json_writer writer = json_begin(&options);
-    struct image *image = &build->built[index];
-    struct str mount = STR("/workspace"), dependencies = STR("[]");
-    struct guest_result result;
-
-    json_open(&writer, NULL);
-    json_open_list(&writer, "tasks");
-    size_t n = write_tasks(build, build->images[index].id, &writer, &mount);
-    json_close_list(&writer);
-    json_find_raw(build->manifest, "dependencies", &build->arena, &dependencies);
-    json_raw(&writer, "dependencies", dependencies);
-    json_text(&writer, "workdir", image->config.workdir);
-    json_close(&writer);
-    if (!json_end(&writer, err))
-        return build_fault(build, "task_load_failed", err);
-    if (n == 0)
-        return true;
-
-    struct build_program job = {
-        .layout = LAYOUT_AGENT,
-        .n_layers = image->n_layers,
-        .config = &image->config,
-        .bundle = build->bundle,
-        .mount = arena_text(&build->arena, mount),
-        .shows_platform = true,
-        .has_network = true,
-        .limit_ms = LOAD_LIMIT_MS,
-        .mode = "check",
-        .options = arena_text(&build->arena, buf_str(&options)),
-        .program = {.kind = PROGRAM_CHECK, .argv = argv},
-    };
-    build->name = build->images[index].id.ptr;
-    if (!image_unpack(build->worker->images, image, &build->arena, &job.layers, err))
-        return false;
-    if (!build_run(build, &job, &result, err))
-        return build->failure.kind ? false : build_fault(build, "task_load_failed", err);
-    if (!result.has_outcome || result.outcome != OUTCOME_SUCCEEDED || result.has_load_failure)
-        return load_fault(build, &result, err);
-    return true;
-}
-
-bool build_load(struct build *build, struct error *err)
-{
-    for (size_t i = 0; i < build->n_images; i++)
-        if (!load_one(build, i, err))
-            return false;
+    list_images(build);
     return true;
 }

@@ -16,25 +16,26 @@ static void emit(struct build *build, const char *kind, struct json_writer *writ
         output_event(build->output, kind, buf_str(text));
 }
 
-void build_step_event(struct build *build, const char *status, int64_t index, int64_t total,
-                      const char *text, bool cached, int64_t ms)
+void build_step_event(const struct build_part *part, const struct build_step *step)
 {
     AUTO(buf_finish) struct buf body = {.max = KIB(64)};
     struct json_writer writer = json_begin(&body);
 
     json_open(&writer, NULL);
-    json_string(&writer, "phase", build->phase);
-    if (text)
-        json_string(&writer, "name", text);
-    if (total > 0) {
-        json_int(&writer, "index", index);
-        json_int(&writer, "total", total);
-        json_bool(&writer, "cached", cached);
+    json_string(&writer, "phase", part->build->phase);
+    if (part->image)
+        json_string(&writer, "image", part->image);
+    if (step->text)
+        json_string(&writer, "name", step->text);
+    if (step->total > 0) {
+        json_int(&writer, "index", step->index);
+        json_int(&writer, "total", step->total);
+        json_bool(&writer, "cached", step->cached);
     }
-    json_string(&writer, "status", status);
-    if (ms >= 0)
-        json_int(&writer, "ms", ms);
-    emit(build, "deployment.build.step", &writer, &body);
+    json_string(&writer, "status", step->status);
+    if (step->ms >= 0)
+        json_int(&writer, "ms", step->ms);
+    emit(part->build, "deployment.build.step", &writer, &body);
 }
 
 /* Programs print bytes; events carry UTF-8. What is none becomes '?'. */
@@ -52,37 +53,37 @@ static void make_valid(char *bytes, size_t len)
     }
 }
 
-static void emit_text(struct build *build, const char *stream, char *bytes, size_t len)
+static void emit_text(const struct build_part *part, const char *stream, char *bytes, size_t len)
 {
     AUTO(buf_finish) struct buf body = {.max = KIB(256)};
     struct json_writer writer = json_begin(&body);
 
     make_valid(bytes, len);
     json_open(&writer, NULL);
-    json_string(&writer, "phase", build->phase);
-    if (build->name)
-        json_string(&writer, "name", build->name);
+    json_string(&writer, "phase", part->build->phase);
+    if (part->image)
+        json_string(&writer, "name", part->image);
     json_string(&writer, "stream", stream);
     json_text(&writer, "text", (struct str){bytes, len});
-    emit(build, "deployment.build.log", &writer, &body);
+    emit(part->build, "deployment.build.log", &writer, &body);
 }
 
-void build_flush_output(struct build *build)
+void build_flush_output(struct build_part *part)
 {
-    if (build->line_text.len > 0)
-        emit_text(build, "stdout", build->line_text.bytes, build->line_text.len);
-    buf_finish(&build->line_text);
-    build->line_text.max = LINE_MAX_BYTES;
+    if (part->line_text.len > 0)
+        emit_text(part, "stdout", part->line_text.bytes, part->line_text.len);
+    buf_finish(&part->line_text);
+    part->line_text.max = LINE_MAX_BYTES;
 }
 
 bool build_take_output(void *arg, enum guest_stream stream UNUSED, struct str bytes)
 {
-    struct build *build = arg;
+    struct build_part *part = arg;
     struct error err;
 
     /* Whole lines together, however the program wrote them. */
     while (bytes.len > 0) {
-        struct buf *text = &build->line_text;
+        struct buf *text = &part->line_text;
         size_t room = text->max - text->len, n = bytes.len < room ? bytes.len : room;
 
         if (!buf_append(text, (struct str){bytes.ptr, n}, &err))
@@ -93,7 +94,7 @@ bool build_take_output(void *arg, enum guest_stream stream UNUSED, struct str by
         if (ready == 0 && text->len == text->max)
             ready = text->len;
         if (ready > 0) {
-            emit_text(build, "stdout", text->bytes, ready);
+            emit_text(part, "stdout", text->bytes, ready);
             buf_consume(text, ready);
         }
     }

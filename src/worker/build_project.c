@@ -145,7 +145,7 @@ bool build_install(struct build *build, struct error *err)
         .limit_ms = INSTALL_LIMIT_MS,
         .program = {.kind = PROGRAM_STEP, .argv = argv, .cwd = "/build/deps"},
     };
-    if (!build_run(build, &job, &result, err))
+    if (!build_run(&build->part, &job, &result, err))
         return build->failure.kind ? false : build_fault(build, "dependency_install_failed", err);
     return result.exit_code == 0 && result.signal == 0 ? true : install_failed(build, &result, err);
 }
@@ -227,7 +227,7 @@ bool build_evaluate(struct build *build, struct error *err)
 
     if (!directory_make(upper, 0755, err) || !directory_make(out, 0755, err))
         return false;
-    if (!build_run(build, &job, &result, err))
+    if (!build_run(&build->part, &job, &result, err))
         return build->failure.kind ? false : build_fault(build, "task_invalid", err);
     if (!result.has_outcome || result.outcome != OUTCOME_SUCCEEDED || result.has_load_failure)
         return project_fault(build, &result, err);
