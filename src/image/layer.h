@@ -59,3 +59,9 @@ bool layer_write_tree(struct layer_writer *writer, int folder, enum layer_tree k
 /* Unpacks one blob, checked against its digests, into an empty folder. */
 bool layer_apply(const struct image_layer *layer, int blob, int folder, const struct view *below,
                  struct tar_budget *budget, struct error *err) MUST_USE;
+
+/* The same tar in another coding, for tools that do not read zstd: `blob` is checked against the
+ * layer's digests and written to `out`; *made differs from *layer in digest, size and coding only.
+ * The same tar gives the same bytes. */
+bool layer_recode(const struct image_layer *layer, int blob, enum layer_coding coding, int out,
+                  struct image_layer *made, struct error *err) MUST_USE;

@@ -113,6 +113,42 @@ TEST(sockets_and_devices_stay_behind)
     CHECK(testing_sh(&t, "test \"$(ls back)\" = kept"));
 }
 
+/* What umoci of Debian 12 needs: it knows no zstd. */
+TEST(a_layer_is_given_another_coding)
+{
+    TESTING(t);
+    AUTO(layer_writer_finish) struct layer_writer writer = {0};
+    struct image_layer layer, gzip, again, back;
+
+    CHECK(testing_sh(&t, "mkdir tree && seq 1 300000 > tree/numbers && : > a && : > b && : > c"));
+    AUTO_FD int tree = open(testing_path(&t, "tree"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_FD int zstd = open(testing_path(&t, "zstd"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(layer_writer_init(&writer, zstd, true, &t.err) &&
+          layer_write_tree(&writer, tree, LAYER_OF_ROOT, 0, &t.err) &&
+          layer_writer_end(&writer, &layer, &t.err) && lseek(zstd, 0, SEEK_SET) == 0);
+    AUTO_FD int a = open(testing_path(&t, "a"), O_RDWR | O_CLOEXEC);
+    AUTO_FD int b = open(testing_path(&t, "b"), O_RDWR | O_CLOEXEC);
+    AUTO_FD int c = open(testing_path(&t, "c"), O_RDWR | O_CLOEXEC);
+    CHECK(layer_recode(&layer, zstd, LAYER_GZIP, a, &gzip, &t.err));
+    CHECK(gzip.coding == LAYER_GZIP && strcmp(gzip.digest, layer.digest) != 0);
+    CHECK_STR(gzip.diff_id, layer.diff_id);
+    CHECK(testing_sh(&t, "gzip -dc a > tar && tar -tf tar numbers && "
+                         "test \"$(head -c 8 a | od -An -tx1 | tr -d ' ')\" = 1f8b080000000000"));
+
+    CHECK(lseek(a, 0, SEEK_SET) == 0 && lseek(zstd, 0, SEEK_SET) == 0);
+    CHECK(layer_recode(&gzip, a, LAYER_GZIP, b, &again, &t.err));
+    CHECK_STR(again.digest, gzip.digest);
+    CHECK(lseek(a, 0, SEEK_SET) == 0);
+    CHECK(layer_recode(&gzip, a, LAYER_TAR, c, &back, &t.err));
+    CHECK_STR(back.digest, layer.diff_id);
+    CHECK(testing_sh(&t, "cmp tar c"));
+
+    CHECK(lseek(zstd, 0, SEEK_SET) == 0);
+    layer.diff_id[10] = layer.diff_id[10] == 'a' ? 'b' : 'a';
+    CHECK(!layer_recode(&layer, zstd, LAYER_GZIP, c, &back, &t.err));
+    CHECK(t.err.code == ERR_CONTENT_HASH);
+}
+
 TEST(a_damaged_layer_is_noticed)
 {
     TESTING(t);

@@ -8,26 +8,15 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "image/digest.h"
+#include "image/inflate.h"
 #include "image/tar.h"
 
-struct tar_source {
-    int fd;
-    int64_t in, out, max_out;
-    struct sha256 blob, diff;
-    struct archive *inflate; /* NULL for a plain tar */
-    struct error err;        /* why a callback failed: libarchive keeps only a number */
-    bool failed;
-    char *buffer;
-    size_t held; /* bytes read ahead to see the magic number */
-};
-
 struct tar_reader {
-    struct tar_source source;
+    struct inflate *source;
     struct archive *tar;
+    struct error err; /* why reading failed: libarchive keeps only a number */
+    bool failed;
 };
-
-enum tar_coding { TAR_ONLY, TAR_MAY_BE_COMPRESSED };
 
 /* The descriptor is borrowed and read from where it stands. The reader must not move. */
 bool tar_reader_open(struct tar_reader *reader, int fd, enum tar_coding coding, int64_t max_bytes,
