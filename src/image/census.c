@@ -199,14 +199,13 @@ static void reach_steps(struct census *census)
             census->things[i]->blob->reach |= REACH_STEP;
 }
 
-bool census_take(struct image_store *store, struct census *census, struct error *err)
+bool census_open(struct image_store *store, struct census *census, struct error *err)
 {
     *census = (struct census){.store = store, .lock = -1};
     /* The holds first: what ends its work later has named its result before. */
     bool ok = disk_lock(store->oci_fd, "collector-lock", false, &census->lock, err) &&
               holds_read(store, &census->holds, err) && list_blobs(census, err) &&
-              list_layers(census, err) && list_steps_in(census, "oci/steps", err) &&
-              reach_names(census, err);
+              list_layers(census, err) && list_steps_in(census, "oci/steps", err);
     if (!ok) {
         census_finish(census);
         return error_wrap(err, "looking through the image store");
@@ -214,6 +213,16 @@ bool census_take(struct image_store *store, struct census *census, struct error 
     reach_holds(census);
     reach_steps(census);
     return true;
+}
+
+bool census_take(struct image_store *store, struct census *census, struct error *err)
+{
+    if (!census_open(store, census, err))
+        return false;
+    if (reach_names(census, err))
+        return true;
+    census_finish(census);
+    return error_wrap(err, "looking through the image store");
 }
 
 void census_finish(struct census *census)

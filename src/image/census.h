@@ -38,7 +38,9 @@ struct census {
     int lock;
 };
 
-/* Blobs, unpacked layers and steps, marked. */
+/* Blobs, unpacked layers and steps, marked by holds and steps. */
+bool census_open(struct image_store *store, struct census *census, struct error *err) MUST_USE;
+/* The same, marked by references too. */
 bool census_take(struct image_store *store, struct census *census, struct error *err) MUST_USE;
 void census_finish(struct census *census);
 

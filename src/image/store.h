@@ -15,6 +15,7 @@
 #pragma once
 
 #include "image/layer.h"
+#include "image/reference.h"
 
 struct image_store {
     char *work, *oci, *blobs, *temporary, *layers, *steps; /* paths */
@@ -71,6 +72,9 @@ void store_layer_finish(struct store_layer *layer);
 /* References. `put` replaces; the caller holds the lock. */
 bool index_find(struct image_store *store, const char *reference, char digest[DIGEST_TEXT],
                 struct error *err) MUST_USE;
+/* What a reference or a digest means here; the canonical name, or "" for a digest. */
+bool index_resolve(struct image_store *store, const char *reference, char digest[DIGEST_TEXT],
+                   char name[REFERENCE_TEXT], struct error *err) MUST_USE;
 bool index_put(struct image_store *store, const char *reference, const char *digest, int64_t size,
                int64_t created_ms, struct error *err) MUST_USE;
 bool index_drop(struct image_store *store, const char *reference, struct error *err) MUST_USE;

@@ -12,25 +12,34 @@
 /* An entry takes about this much besides its content. */
 enum { BLOCK = 1024 };
 
+bool index_resolve(struct image_store *store, const char *reference, char digest[DIGEST_TEXT],
+                   char name[REFERENCE_TEXT], struct error *err)
+{
+    struct reference parsed;
+
+    name[0] = '\0';
+    if (digest_is_valid(str_of(reference))) {
+        memcpy(digest, reference, DIGEST_TEXT);
+        return true;
+    }
+    if (!reference_parse(str_of(reference), &parsed, err))
+        return false;
+    if (parsed.digest[0]) {
+        memcpy(digest, parsed.digest, DIGEST_TEXT);
+        return true;
+    }
+    reference_format(&parsed, name);
+    return index_find(store, name, digest, err);
+}
+
 bool image_find(struct image_store *store, const char *reference, struct arena *arena,
                 struct image *image, struct error *err)
 {
-    char digest[DIGEST_TEXT] = "", text[REFERENCE_TEXT];
+    char digest[DIGEST_TEXT] = "", name[REFERENCE_TEXT];
     struct image_document document;
-    struct reference parsed;
 
-    if (digest_is_valid(str_of(reference))) {
-        memcpy(digest, reference, DIGEST_TEXT);
-    } else {
-        if (!reference_parse(str_of(reference), &parsed, err))
-            return false;
-        reference_format(&parsed, text);
-        if (parsed.digest[0])
-            memcpy(digest, parsed.digest, DIGEST_TEXT);
-        else if (!index_find(store, text, digest, err))
-            return false;
-    }
-    if (!document_load(store, digest, arena, &document, err))
+    if (!index_resolve(store, reference, digest, name, err) ||
+        !document_load(store, digest, arena, &document, err))
         return false;
     *image = document.image;
     return true;
