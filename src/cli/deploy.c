@@ -170,6 +170,10 @@ static bool send_source(struct deploy *deploy, struct str *deployment, struct er
     deploy->version = arena_text(&deploy->arena, version);
     progress_object(&deploy->progress, "deployment_created", NULL, "deployment", *deployment);
     progress_note(&deploy->progress, "Deployment %s queued", deploy->id);
+    progress_farewell(&deploy->progress,
+                      "helmr: the build of %s goes on: `helmr deployment get %s` shows it, `helmr "
+                      "deployment cancel %s` stops it, the same deploy again follows it\n",
+                      deploy->version, deploy->version, deploy->version);
     return true;
 }
 
@@ -206,7 +210,6 @@ static bool explain_failure(struct deploy *deploy, struct str deployment, int *e
     struct str layer = output_layer(output_value(deployment, "error.layer", arena), arena);
     struct str message = output_value(deployment, "error.message", arena);
 
-    progress_tail(&deploy->progress);
     fprintf(stderr, "helmr: %.*s: ", (int)layer.len, layer.ptr);
     output_clean(stderr, message.len ? message : STR("the build failed"));
     print_place(deployment, message, arena);
@@ -222,7 +225,10 @@ static bool follow_build(struct deploy *deploy, struct error *err)
     follow_init(&follow, &deploy->api, api_path(&deploy->api, "/deployments/%s/events", deploy->id),
                 on_event, deploy);
     follow.deadline_ms = time_boot_ms() + deploy->timeout_ms;
-    if (follow_until_end(&follow, err))
+    bool has_ended = follow_until_end(&follow, err);
+
+    progress_end(&deploy->progress);
+    if (has_ended)
         return true;
     if (err->code != ERR_TIMEOUT)
         return false;

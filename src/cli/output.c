@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/encode.h"
+#include "base/glyph.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "cli/scan.h"
@@ -34,18 +34,15 @@ void output_line(struct str text)
 
 void output_clean(FILE *out, struct str text)
 {
-    while (text.len > 0) {
-        size_t len = utf8_len(text);
-        unsigned char c = (unsigned char)text.ptr[0];
-        bool is_control = (c < ' ' && c != '\n' && c != '\t') || c == 0x7f ||
-                          (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0);
+    struct glyph glyph;
 
-        if (len == 0 || is_control)
+    while (glyph_next(&text, &glyph)) {
+        bool is_space = glyph.bytes.ptr[0] == '\n' || glyph.bytes.ptr[0] == '\t';
+
+        if (glyph.is_harmful && !is_space)
             putc('?', out);
         else
-            fwrite(text.ptr, 1, len, out);
-        len = len ? len : 1;
-        text = (struct str){text.ptr + len, text.len - len};
+            fwrite(glyph.bytes.ptr, 1, glyph.bytes.len, out);
     }
 }
 

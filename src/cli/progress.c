@@ -1,18 +1,16 @@
 #include "cli/progress.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/encode.h"
-#include "base/json.h"
+#include "base/glyph.h"
 #include "base/own.h"
 #include "base/table.h"
-#include "cli/output.h"
+#include "base/time.h"
 
-enum { BAR_WIDTH = 30 };
+enum { BAR_WIDTH = 30, BAR_ROOM = 60, SHORT_LABEL = 60 };
 
 #define DIM   "\033[2m"
 #define RED   "\033[31m"
@@ -20,39 +18,30 @@ enum { BAR_WIDTH = 30 };
 
 void progress_init(struct progress *progress, bool as_json)
 {
-    *progress = (struct progress){
-        .as_json = as_json,
-        .is_terminal = isatty(STDERR_FILENO),
-        .has_colour = colour_is_wanted(stderr),
-        .percent = -1,
-    };
-}
-
-static void forget_lines(struct progress *progress)
-{
-    for (size_t i = 0; i < PROGRESS_LINES; i++)
-        free(TAKE(progress->lines[i]));
-    progress->next = 0;
+    *progress = (struct progress){.as_json = as_json, .percent = -1};
+    screen_start(&progress->screen, &progress->steps, !as_json && screen_is_usable());
 }
 
 void progress_finish(struct progress *progress)
 {
-    if (progress->in_line || progress->has_bar)
+    screen_stop(&progress->screen);
+    if (progress->has_bar)
         putc('\n', stderr);
-    forget_lines(progress);
+    steps_finish(&progress->steps);
+}
+
+/* A line that is printed stands above what is drawn. */
+static void begin_line(struct progress *progress)
+{
+    screen_clear(&progress->screen);
+    if (progress->has_bar)
+        putc('\n', stderr);
+    progress->has_bar = false;
 }
 
 static const char *colour(const struct progress *progress, const char *code)
 {
-    return progress->has_colour ? code : "";
-}
-
-/* Ends what is unfinished on the line. */
-static void fresh_line(struct progress *progress)
-{
-    if (progress->in_line || progress->has_bar)
-        putc('\n', stderr);
-    progress->in_line = progress->has_bar = false;
+    return progress->screen.has_colour ? code : "";
 }
 
 void progress_note(struct progress *progress, const char *fmt, ...)
@@ -61,11 +50,25 @@ void progress_note(struct progress *progress, const char *fmt, ...)
 
     if (progress->as_json)
         return;
-    fresh_line(progress);
+    screen_lock(&progress->screen);
+    begin_line(progress);
     va_start(args, fmt);
     vfprintf(stderr, fmt, args);
     va_end(args);
     putc('\n', stderr);
+    screen_unlock(&progress->screen);
+}
+
+void progress_farewell(struct progress *progress, const char *fmt, ...)
+{
+    struct screen *screen = &progress->screen;
+    va_list args;
+
+    screen_lock(screen);
+    va_start(args, fmt);
+    vsnprintf(screen->farewell, sizeof screen->farewell, fmt, args);
+    va_end(args);
+    screen_unlock(screen);
 }
 
 void progress_step(struct progress *progress, const char *what)
@@ -82,15 +85,20 @@ void progress_upload(struct progress *progress, uint64_t sent, uint64_t total)
 {
     int percent = total ? (int)(sent * 100 / total) : 100;
     int full = percent * BAR_WIDTH / 100;
+    size_t columns = screen_columns();
 
-    if (progress->as_json || !progress->is_terminal || percent == progress->percent)
+    if (!progress->screen.is_live || percent == progress->percent)
         return;
+    if (columns > 0 && columns < BAR_ROOM)
+        return;
+    screen_lock(&progress->screen);
     progress->percent = percent;
     progress->has_bar = percent < 100;
     fprintf(stderr, "\r  [%.*s%*s] %3d%% of %.1f MiB%s", full, "##############################",
             BAR_WIDTH - full, "", percent, (double)total / (1024 * 1024),
             percent == 100 ? "\n" : "");
     fflush(stderr);
+    screen_unlock(&progress->screen);
 }
 
 void progress_object(struct progress *progress, const char *type, const char *phase,
@@ -107,101 +115,129 @@ void progress_object(struct progress *progress, const char *type, const char *ph
     fflush(stdout);
 }
 
-static void remember(struct progress *progress, struct str line)
+static bool is_plain(const struct progress *progress)
 {
-    size_t len = line.len < PROGRESS_LINE_MAX ? line.len : PROGRESS_LINE_MAX;
-
-    free(progress->lines[progress->next]);
-    progress->lines[progress->next] = strndup(line.ptr, len);
-    progress->next = (progress->next + 1) % PROGRESS_LINES;
+    return !progress->as_json && !progress->screen.is_live;
 }
 
-static void show_line(struct progress *progress, struct str line, bool is_whole)
+/* Of several images each line says whose it is. */
+static void print_line(const struct progress *progress, const struct step *step, const char *line)
 {
-    if (progress->as_json)
-        return;
-    if (!progress->in_line)
-        fprintf(stderr, "%s  ", colour(progress, DIM));
-    output_clean(stderr, line);
-    if (is_whole)
-        fprintf(stderr, "%s\n", colour(progress, RESET));
-    progress->in_line = !is_whole;
+    bool has_name = progress->steps.n_images > 1 && step->total > 0 && step->image[0];
+
+    fprintf(stderr, "%s  %s%s%s%s\n", colour(progress, DIM), has_name ? step->image : "",
+            has_name ? ": " : "", line, colour(progress, RESET));
 }
 
-static void on_log(struct progress *progress, struct str event, struct arena *arena)
+static void on_output(struct progress *progress, const struct build_event *event)
 {
-    struct str text = output_value(event, "attributes.text", arena), line;
+    struct step *step = steps_of_output(&progress->steps, event);
+    struct str text = event->facts.text, line;
 
-    while (text.len > 0 && str_split(&text, '\n', &line)) {
-        bool is_whole = text.ptr != NULL;
+    while (step && text.len > 0 && str_split(&text, '\n', &line)) {
+        const char *kept = step_add_line(step, line);
 
-        if (line.len == 0 && !is_whole)
-            break;
-        remember(progress, line);
-        show_line(progress, line, is_whole);
+        if (is_plain(progress))
+            print_line(progress, step, kept);
     }
 }
 
-/* "image 2/5" */
-static const char *step_label(struct str event, struct arena *arena)
+static const char *short_label(const struct step *step, struct arena *arena)
 {
-    struct str phase = output_value(event, "attributes.phase", arena);
-    int64_t index, total;
+    const char *label = step_label(step, arena);
+    struct str cut = glyph_cut(str_of(label), SHORT_LABEL);
 
-    if (!json_find_int(event, "attributes.index", &index) ||
-        !json_find_int(event, "attributes.total", &total))
-        return arena_text(arena, phase);
-    return arena_printf(arena, "%.*s %" PRId64 "/%" PRId64, (int)phase.len, phase.ptr, index,
-                        total);
+    if (cut.len == strlen(label))
+        return label;
+    return arena_printf(arena, "%.*s...", (int)cut.len, cut.ptr);
 }
 
-static void on_step(struct progress *progress, struct str event, struct arena *arena)
+static void print_step(struct progress *progress, const struct step *step, struct arena *arena)
 {
-    const char *label = step_label(event, arena);
-    struct str status = output_value(event, "attributes.status", arena);
-    struct str name = output_value(event, "attributes.name", arena);
-    bool is_cached = str_equal(output_value(event, "attributes.cached", arena), STR("true"));
-    int64_t ms = 0;
+    const char *label = short_label(step, arena);
 
-    if (str_equal(status, STR("started"))) {
-        forget_lines(progress);
-        progress_note(progress, "%s%s%.*s", label, name.len ? ": " : "", (int)name.len, name.ptr);
-    } else if (str_equal(status, STR("failed"))) {
-        progress_note(progress, "%s%s: failed%s", colour(progress, RED), label,
-                      colour(progress, RESET));
-    } else if (is_cached) {
-        progress_note(progress, "%s: cached", label);
-    } else if (json_find_int(event, "attributes.ms", &ms)) {
-        progress_note(progress, "%s: done in %.1f s", label, (double)ms / 1000);
+    switch (step->state) {
+    case STEP_RUNNING: fprintf(stderr, "%s\n", step_label(step, arena)); break;
+    case STEP_CACHED: fprintf(stderr, "%s cached\n", label); break;
+    case STEP_DONE: fprintf(stderr, "%s done in %s\n", label, live_time(step->ms, arena)); break;
+    case STEP_FAILED:
+        fprintf(stderr, "%s%s failed after %s%s\n", colour(progress, RED), label,
+                live_time(step->ms, arena), colour(progress, RESET));
+        break;
+    case STEP_STOPPED: break;
+    }
+}
+
+/* What has no line of its own among the steps. */
+static const struct {
+    struct str kind;
+    const char *note;
+} notes[] = {
+    {STR("deployment.building"),       "Building"                                },
+    {STR("deployment.build.requeued"), "The build starts again on another worker"},
+};
+
+static void print_note(struct progress *progress, struct str kind)
+{
+    for (size_t i = 0; i < COUNT_OF(notes); i++) {
+        if (!progress->as_json && str_equal(kind, notes[i].kind)) {
+            begin_line(progress);
+            fprintf(stderr, "%s\n", notes[i].note);
+        }
     }
 }
 
 void progress_event(struct progress *progress, struct str event)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct str kind = output_value(event, "kind", &arena);
+    struct build_event read;
 
     progress_object(progress, "deployment_event", NULL, "event", event);
-    if (str_equal(kind, STR("deployment.building")))
-        progress_note(progress, "Building");
-    else if (str_equal(kind, STR("deployment.build.step")))
-        on_step(progress, event, &arena);
-    else if (str_equal(kind, STR("deployment.build.log")))
-        on_log(progress, event, &arena);
-    else if (str_equal(kind, STR("deployment.build.requeued")))
-        progress_note(progress, "The build starts again on another worker");
+    if (!build_event_read(event, &arena, &read))
+        return;
+    screen_lock(&progress->screen);
+    if (str_equal(read.kind, STR("deployment.build.log"))) {
+        on_output(progress, &read);
+    } else {
+        const struct step *step = steps_take(&progress->steps, &read, time_boot_ms());
+
+        print_note(progress, read.kind);
+        if (step && is_plain(progress))
+            print_step(progress, step, &arena);
+    }
+    screen_unlock(&progress->screen);
 }
 
-void progress_tail(struct progress *progress)
+/* With one image, in plain lines, they stand right above. */
+static bool has_to_be_told(const struct progress *progress, bool was_plain)
 {
-    fresh_line(progress);
-    for (size_t i = 0; progress->as_json && i < PROGRESS_LINES; i++) {
-        const char *line = progress->lines[(progress->next + i) % PROGRESS_LINES];
+    return !was_plain || progress->steps.n_images > 1;
+}
 
-        if (line) {
-            fputs("  ", stderr);
-            output_clean(stderr, str_of(line));
-            putc('\n', stderr);
-        }
+static void print_tail(const struct progress *progress, const struct step *step)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+
+    if (!step_last_line(step))
+        return;
+    fprintf(stderr, "The last lines of %s:\n", short_label(step, &arena));
+    for (size_t i = 0; i < STEP_LINES; i++) {
+        const char *line = step->lines[(step->next + i) % STEP_LINES];
+
+        if (line)
+            fprintf(stderr, "%s  %s%s\n", colour(progress, DIM), line, colour(progress, RESET));
     }
+}
+
+void progress_end(struct progress *progress)
+{
+    const struct step *failed = steps_failed(&progress->steps);
+    bool was_plain = is_plain(progress);
+
+    screen_lock(&progress->screen);
+    progress->screen.farewell[0] = '\0';
+    screen_settle(&progress->screen);
+    if (failed && has_to_be_told(progress, was_plain))
+        print_tail(progress, failed);
+    screen_unlock(&progress->screen);
 }

@@ -1,22 +1,19 @@
-/* What `helmr deploy` says while it works: lines on stderr for people, JSON lines on stdout with
- * --json. It remembers the last lines of the step that runs, for when it fails.
+/* What `helmr deploy` says while it works: on a terminal the steps of the build as they go on,
+ * lines on stderr otherwise, JSON lines on stdout with --json. When a build fails it knows the
+ * step and its last words.
  */
 #pragma once
 
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/str.h"
-
-enum { PROGRESS_LINES = 40, PROGRESS_LINE_MAX = 2000 };
+#include "cli/screen.h"
 
 struct progress {
-    bool as_json, is_terminal, has_colour;
-    bool in_line;                /* step output has not ended its line */
-    bool has_bar;                /* the last line is an unfinished bar */
-    char *lines[PROGRESS_LINES]; /* a ring: the newest is before `next` */
-    size_t next;
-    int percent; /* shown last */
+    bool as_json;
+    bool has_bar; /* the last line is an unfinished bar */
+    int percent;  /* shown last */
+    struct steps steps;
+    struct screen screen;
 };
 
 void progress_init(struct progress *progress, bool as_json);
@@ -27,6 +24,9 @@ void progress_step(struct progress *progress, const char *what);
 void progress_upload(struct progress *progress, uint64_t sent, uint64_t total);
 void progress_note(struct progress *progress, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* What is said when the command is interrupted from now on; a line. */
+void progress_farewell(struct progress *progress, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 /* {"type": type, …, name: raw} with --json, nothing otherwise. `phase` may be NULL. */
 void progress_object(struct progress *progress, const char *type, const char *phase,
                      const char *name, struct str raw);
@@ -34,5 +34,6 @@ void progress_object(struct progress *progress, const char *type, const char *ph
 /* One event of the deployment. */
 void progress_event(struct progress *progress, struct str event);
 
-/* The last lines of the step that ran last, unless they are on the screen already. */
-void progress_tail(struct progress *progress);
+/* The build has ended: what was drawn of it stays, and when a step failed its last lines follow,
+ * unless they are the last ones on stderr already. */
+void progress_end(struct progress *progress);
