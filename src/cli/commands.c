@@ -138,7 +138,9 @@ const struct command cli_commands[] = {
      .help =
             "Sends the project's source (without node_modules, .git, .helmr, .next and .env*),\n"
             "follows the build and promotes the result. The version is printed on stdout,\n"
-            "progress on stderr. Without PATH the project is the nearest one above.\n\n"
+            "progress on stderr: the steps as they go on when that is a terminal, lines\n"
+            "otherwise. Without PATH the project is the nearest one above. An interrupt leaves\n"
+            "the build running.\n\n"
             "  helmr deploy\n  helmr deploy examples/hello-world --env-file .env.build", .options = deploy_options,
      .common = common,
      .run = deploy_command,
@@ -358,6 +360,48 @@ const struct command cli_commands[] = {
      .options = yes_options,
      .common = common,
      .run = key_revoke_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "secret set",
+     .args = "NAME [VALUE]",
+     .summary = "store a secret of the environment",
+     .help =
+            "Without VALUE a terminal is asked, unseen, and a pipe is stored byte for byte. An\n"
+            "argument stays in the shell's history. Prints the name.\n\n"
+            "  helmr secret set NPM_TOKEN\n"
+            "  helmr secret set DEPLOY_KEY --env staging < deploy_key", .common = common,
+     .run = secret_set_command,
+     .min_args = 1,
+     .max_args = 2,
+     },
+    {
+     .name = "secret list",
+     .summary = "list the secrets of the environment",
+     .help = "Names and times only: values are never shown.\n\n  helmr secret list",
+     .options = list_options,
+     .common = common,
+     .run = secret_list_command,
+     },
+    {
+     .name = "secret get",
+     .args = "NAME",
+     .summary = "show when a secret was stored",
+     .help = "The value is never shown.\n\n  helmr secret get NPM_TOKEN",
+     .common = common,
+     .run = secret_get_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "secret delete",
+     .args = "NAME",
+     .summary = "delete a secret",
+     .help = "  helmr secret delete NPM_TOKEN --yes",
+     .options = yes_options,
+     .common = common,
+     .run = secret_delete_command,
      .min_args = 1,
      .max_args = 1,
      },

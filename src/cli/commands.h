@@ -13,3 +13,4 @@ command_run deployment_list_command, deployment_get_command, deployment_promote_
     deployment_cancel_command;
 command_run task_list_command, task_get_command;
 command_run key_list_command, key_create_command, key_revoke_command;
+command_run secret_set_command, secret_list_command, secret_get_command, secret_delete_command;

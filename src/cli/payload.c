@@ -75,10 +75,14 @@ static bool read_json_flag(const struct invocation *invocation, const char *flag
 }
 
 /* Checked here, so that the message names the flag and not a path in the request. */
-static bool append_json(const char *flag, const char *text, struct buf *out, struct error *err)
+static bool append_json(const struct invocation *invocation, const char *flag, const char *text,
+                        struct buf *out, struct error *err)
 {
+    char as_file[64];
+
+    snprintf(as_file, sizeof as_file, "%s-file", flag);
     return json_canonical(str_of(text), PAYLOAD_MAX, out, err) ||
-           error_wrap(err, "--%s is not valid JSON", flag);
+           error_wrap(err, "--%s-%s", flag, invocation_has(invocation, as_file) ? "file" : "json");
 }
 
 bool payload_read(const struct invocation *invocation, struct buf *out, struct error *err)
@@ -90,7 +94,8 @@ bool payload_read(const struct invocation *invocation, struct buf *out, struct e
         return error_set(err, ERR_INVALID, "--payload excludes --payload-json and --payload-file");
     if (!read_json_flag(invocation, "payload", &text, err))
         return false;
-    return text ? append_json("payload", text, out, err) : pairs_to_json(invocation, out, err);
+    return text ? append_json(invocation, "payload", text, out, err)
+                : pairs_to_json(invocation, out, err);
 }
 
 static bool write_json_flag(const struct invocation *invocation, const char *flag,
@@ -103,7 +108,7 @@ static bool write_json_flag(const struct invocation *invocation, const char *fla
         return false;
     if (!text)
         return true;
-    if (!append_json(flag, text, &value, err))
+    if (!append_json(invocation, flag, text, &value, err))
         return false;
     json_raw(json, flag, buf_str(&value));
     return true;

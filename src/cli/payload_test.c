@@ -67,7 +67,7 @@ TEST(json_is_checked_before_it_is_sent)
     CHECK(PAYLOAD("--payload-json", " [1, {\"b\": 2}] ") && is("[1,{\"b\":2}]"));
     CHECK(PAYLOAD("--payload-json", "null") && is("null"));
     CHECK(!PAYLOAD("--payload-json", "{"));
-    CHECK(strncmp(err.text, "--payload is not valid JSON: ", 29) == 0);
+    CHECK(strncmp(err.text, "--payload-json: not valid JSON at line 1", 40) == 0);
     CHECK(!PAYLOAD("--payload-json", "{} {}"));
     CHECK(!PAYLOAD("--payload-json", "{\"a\":1,\"a\":2}"));
 }

@@ -87,9 +87,8 @@ void progress_upload(struct progress *progress, uint64_t sent, uint64_t total)
     int full = percent * BAR_WIDTH / 100;
     size_t columns = screen_columns();
 
-    if (!progress->screen.is_live || percent == progress->percent)
-        return;
-    if (columns > 0 && columns < BAR_ROOM)
+    if (!progress->screen.is_live || percent == progress->percent || total < MIB(1) ||
+        (columns > 0 && columns < BAR_ROOM))
         return;
     screen_lock(&progress->screen);
     progress->percent = percent;
@@ -172,15 +171,18 @@ static void print_step(struct progress *progress, const struct step *step, struc
 static const struct {
     struct str kind;
     const char *note;
+    bool also_live;
 } notes[] = {
-    {STR("deployment.building"),       "Building"                                },
-    {STR("deployment.build.requeued"), "The build starts again on another worker"},
+    {STR("deployment.building"),       "Building",                                 false},
+    {STR("deployment.build.requeued"), "The build starts again on another worker", true },
 };
 
 static void print_note(struct progress *progress, struct str kind)
 {
     for (size_t i = 0; i < COUNT_OF(notes); i++) {
-        if (!progress->as_json && str_equal(kind, notes[i].kind)) {
+        if (!str_equal(kind, notes[i].kind))
+            continue;
+        if (is_plain(progress) || (progress->screen.is_live && notes[i].also_live)) {
             begin_line(progress);
             fprintf(stderr, "%s\n", notes[i].note);
         }

@@ -132,9 +132,12 @@ static void replace(struct screen *screen, const struct buf *frame, bool stays)
         return;
     add(&out, is_empty ? STR("") : STR(HIDE_CURSOR));
     add_way_up(screen, &size, &out);
+    /* Lines that the terminal folded would stay joined under what is drawn over them. */
+    add(&out, size.ws_col != screen->columns ? STR(CLEAR_BELOW) : STR(""));
     add_lines(buf_str(frame), &out);
     add(&out, is_empty ? STR(SHOW_CURSOR) : STR(""));
     show(&out);
+    screen->columns = size.ws_col;
     screen->frame.len = 0;
     if (!stays)
         add(&screen->frame, buf_str(frame));
@@ -200,29 +203,37 @@ static _Noreturn void end_by(struct screen *screen, int number)
     _exit(128 + number);
 }
 
-/* The picture stays where it is; the next one is drawn below what came in between. */
-static void leave_picture(struct screen *screen)
+/* Gives the terminal back until we are continued. */
+static void pause_here(struct screen *screen)
 {
-    if (screen->frame.len == 0)
-        return;
+    const struct timespec patience = {.tv_sec = 1};
+    sigset_t continued;
+
+    screen_lock(screen);
+    screen_clear(screen);
+    screen_unlock(screen);
+    sigemptyset(&continued);
+    sigaddset(&continued, SIGCONT);
+    (void)kill(getpid(), SIGSTOP);
+    (void)sigtimedwait(&continued, NULL, &patience);
+}
+
+/* Somebody stopped us, and others have printed since: the next picture goes below. */
+static void draw_anew(struct screen *screen)
+{
+    screen_lock(screen);
     screen->frame.len = 0;
-    show(&(struct buf){.bytes = (char[]){SHOW_CURSOR}, .len = sizeof SHOW_CURSOR - 1});
+    screen_unlock(screen);
 }
 
 static void take_signal(struct screen *screen, int number)
 {
-    if (number == SIGTSTP) {
-        screen_lock(screen);
-        leave_picture(screen);
-        screen_unlock(screen);
-        (void)kill(getpid(), SIGSTOP);
-    } else if (number == SIGCONT) {
-        screen_lock(screen);
-        leave_picture(screen);
-        screen_unlock(screen);
-    } else if (number > 0 && number != SIGWINCH) {
+    if (number == SIGTSTP)
+        pause_here(screen);
+    else if (number == SIGCONT)
+        draw_anew(screen);
+    else if (number > 0 && number != SIGWINCH)
         end_by(screen, number);
-    }
 }
 
 static void *watch(void *arg)

@@ -22,6 +22,7 @@ struct screen {
     pthread_mutex_t lock;
     sigset_t taken, former;
     struct buf frame;               /* what is on the screen, above the cursor */
+    size_t columns;                 /* it was drawn for */
     char farewell[SCREEN_FAREWELL]; /* said when the command is interrupted */
 };
 

@@ -2,24 +2,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/encode.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "cli/walk.h"
 
-enum { HASH_LEN = 32, STEP = 64 * 1024, METADATA_MAX = 1024 * 1024 };
+enum { STEP = 64 * 1024, METADATA_MAX = 1024 * 1024 };
 
 /* The tar while it is written: bytes go to the file and into the hash. */
 struct sink {
     int fd;
-    EVP_MD_CTX *hash;
+    struct sha256 hash;
     uint64_t len;
     char step[STEP];
 };
@@ -30,12 +29,16 @@ void upload_finish(struct upload *upload)
     upload->fd = -1;
 }
 
+static void sink_finish(struct sink *sink)
+{
+    sha256_finish(&sink->hash);
+}
+
 static bool put(void *arg, struct str bytes, struct error *err)
 {
     struct sink *sink = arg;
 
-    if (EVP_DigestUpdate(sink->hash, bytes.ptr, bytes.len) != 1)
-        return error_set(err, ERR_INTERNAL, "SHA-256 failed");
+    sha256_update(&sink->hash, bytes);
     sink->len += bytes.len;
     return fd_write_all(sink->fd, bytes, err) || error_wrap(err, "writing the archive");
 }
@@ -137,17 +140,6 @@ static bool append_head(const struct upload_request *request, const char *hash,
                       err);
 }
 
-static bool finish_hash(struct sink *sink, char text[72], struct error *err)
-{
-    unsigned char digest[HASH_LEN];
-
-    if (EVP_DigestFinal_ex(sink->hash, digest, NULL) != 1)
-        return error_set(err, ERR_INTERNAL, "SHA-256 failed");
-    snprintf(text, sizeof "sha256:", "sha256:");
-    hex_encode((struct str){(const char *)digest, sizeof digest}, text + sizeof "sha256:" - 1);
-    return true;
-}
-
 /* The head is written twice: first to keep its place, then with the hash of what followed. */
 static bool write_form(const struct upload_request *request, int root_fd, const struct walk *walk,
                        struct sink *sink, struct upload *upload, struct error *err)
@@ -163,11 +155,14 @@ static bool write_form(const struct upload_request *request, int root_fd, const 
     int tail_len = snprintf(tail, sizeof tail, "\r\n--%s--\r\n", boundary);
     if (!append_head(request, upload->content_hash, boundary, &head, err) ||
         !fd_write_all(sink->fd, buf_str(&head), err) || !write_tar(sink, root_fd, walk, err) ||
-        !finish_hash(sink, upload->content_hash, err) ||
         !fd_write_all(sink->fd, (struct str){tail, (size_t)tail_len}, err))
         return false;
 
     size_t head_len = head.len;
+    char hex[SHA256_HEX];
+
+    sha256_take(&sink->hash, hex);
+    snprintf(upload->content_hash, sizeof upload->content_hash, "sha256:%s", hex);
 
     head.len = 0;
     if (!append_head(request, upload->content_hash, boundary, &head, err))
@@ -177,11 +172,6 @@ static bool write_form(const struct upload_request *request, int root_fd, const 
     upload->tar_len = sink->len;
     upload->len = head_len + sink->len + (size_t)tail_len;
     return true;
-}
-
-static void free_hash(EVP_MD_CTX **hash)
-{
-    EVP_MD_CTX_free(*hash);
 }
 
 bool upload_create(const struct upload_request *request, struct upload *upload, struct error *err)
@@ -196,13 +186,11 @@ bool upload_create(const struct upload_request *request, struct upload *upload, 
         return false;
 
     AUTO_FD int fd = open_temporary(err);
-    AUTO(free_hash) EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    struct sink sink = {.fd = fd, .hash = hash};
+    AUTO(sink_finish) struct sink sink = {.fd = fd};
 
     if (fd < 0)
         return false;
-    if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
-        return error_set(err, ERR_INTERNAL, "SHA-256 is not available");
+    sha256_init(&sink.hash);
     if (!write_form(request, root_fd, &walk, &sink, upload, err))
         return false;
     upload->n_files = walk.n;

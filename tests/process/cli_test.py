@@ -338,12 +338,12 @@ def the_scope_is_the_flags_then_the_file_then_the_default():
 
 @test
 def a_payload_is_checked_before_anything_is_sent():
-    fails("run", "t", "--payload-json", "{", says="--payload is not valid JSON")
+    fails("run", "t", "--payload-json", "{", says="--payload-json: not valid JSON at line 1")
     fails("run", "t", "-p", "a=b", "--payload-json", "{}", says="--payload excludes")
     fails("run", "t", "--secret", "K=env:HOME", says="the only source is vault")
     fails("run", "t", "--timeout", "5m", says="--timeout needs --wait or --follow")
     fails("run", "t", "--json", "--follow", says="exclude each other")
-    fails("run", "t", "--payload-file", "-", data='{"a":}', says="--payload is not valid JSON")
+    fails("run", "t", "--payload-file", "-", data='{"a":}', says="--payload-file: not valid JSON")
     # A good one reaches the server, which has no deployment.
     fails("run", "t", "--payload-file", "-", data='{"a":1}', says="no_current_deployment")
     fails("run", "--", "list", says="no_current_deployment")
@@ -423,8 +423,10 @@ def an_interrupt_is_exit_code_130():
     while "queued" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 130
-    process.stderr.close()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, process.returncode
+    assert re.fullmatch(r"helmr: the build of (\S+) goes on: `helmr deployment get \1` shows it, "
+                        r"`helmr deployment cancel \1` stops it, .*\n", errors), errors
 
 
 @test
@@ -433,8 +435,85 @@ def progress_and_links_are_for_terminals():
     (folder / "data.bin").write_bytes(os.urandom(3 << 20))
     code, text = on_terminal("deploy", str(folder), "--detach")
     assert code == 0 and "100% of 3.0 MiB" in text, text
-    code, text = on_terminal("deploy", str(folder), "--timeout", "300ms", NO_COLOR="1")
+    code, text = on_terminal("deploy", str(folder), "--timeout", "300ms", TERM="dumb")
     assert code == 1 and "\x1b" not in text, text
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@test
+def a_build_on_a_terminal_is_drawn_and_the_cursor_comes_back():
+    folder = ready_project("drawn")
+    code, text = on_terminal("deploy", str(folder), "--timeout", "700ms", TERM="xterm", LANG="C")
+    assert code == 1 and "waiting for a worker" in text, text
+    assert text.count("\x1b[?25l") >= 2 and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), text
+    assert text.isascii() and "\n" not in text[text.rindex("\x1b[?25h") + 6:-1], text
+    code, text = on_terminal("deploy", str(folder), "--timeout", "300ms", TERM="xterm",
+                             NO_COLOR="1")
+    assert code == 1 and not COLOUR.search(text), text
+
+
+def interrupted_on_terminal(number, *args):
+    """What the terminal shows of a command that gets a signal while it draws; its wait status."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        os.execve(HELMR, [HELMR, *args], environment(TERM="xterm", LANG="C.UTF-8"))
+    text = b""
+    while text.count(b"\x1b[?25l") < 2:
+        text += os.read(terminal, 65536)
+    os.kill(pid, number)
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece
+    except OSError:
+        pass
+    os.close(terminal)
+    return os.waitpid(pid, 0)[1], text.decode()
+
+
+@test
+def whatever_ends_a_deploy_gives_the_cursor_back_and_leaves_the_build():
+    folder = ready_project("ended")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        status, text = interrupted_on_terminal(number, "deploy", str(folder))
+        if number == signal.SIGINT:
+            assert os.waitstatus_to_exitcode(status) == 130, status
+        else:
+            assert os.WTERMSIG(status) == number, status
+        assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), text
+        version = re.search(r"helmr: the build of (\S+) goes on: ", text)[1]
+        assert f"`helmr deployment cancel {version}` stops it" in text, text
+        assert "Status: queued" in works("deployment", "get", version)
+
+
+@test
+def a_deploy_that_is_stopped_gives_the_cursor_back_and_goes_on():
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        os.execve(HELMR, [HELMR, "deploy", str(ready_project("stopped"))],
+                  environment(TERM="xterm"))
+    text = b""
+    while text.count(b"\x1b[?25l") < 2:
+        text += os.read(terminal, 65536)
+    os.kill(pid, signal.SIGTSTP)
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+    os.set_blocking(terminal, False)
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece
+    except BlockingIOError:
+        pass
+    os.set_blocking(terminal, True)
+    assert text.endswith(b"\x1b[J\x1b[?25h"), text
+    os.kill(pid, signal.SIGCONT)
+    while not text.endswith(b"\x1b[K\r\n\x1b[J") or text.rindex(b"?25h") > text.rindex(b"?25l"):
+        text += os.read(terminal, 65536)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(terminal)
 
 
 @test

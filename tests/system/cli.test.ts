@@ -111,7 +111,7 @@ const wrong: [string[], RegExp][] = [
   [["show", "01900000-0000-7000-8000-000000000000"], /^helmr: .*\(not_found\)/m],
   [["nonsense"], /^helmr: .*nonsense/m],
   [["ps", "--nonsense"], /^helmr: .*--nonsense/m],
-  [["run", "hello", "--payload-json", "{"], /^helmr: .*payload.* is not valid JSON/m],
+  [["run", "hello", "--payload-json", "{"], /^helmr: --payload-json: not valid JSON/m],
   [["run", "hello", "-p", "a=1", "--payload-json", "{}"], /^helmr: /m],
   [["run", "hello", "--secret", "A=env:A"], /^helmr: .*vault/m],
   [["deploy", "/nowhere"], /^helmr: .*\/nowhere/m],
