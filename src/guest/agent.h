@@ -18,6 +18,7 @@ struct agent {
     struct loop_source *source_in, *source_out; /* out: only while the channel is full */
     struct sandbox sandbox;
     struct program *programs;
+    struct secrets *secrets; /* of programs that have not been launched yet */
     struct loop_timer *dead_man;
     uint16_t next_stream; /* even numbers are ours */
     int self_fd;          /* this binary, for program inits */

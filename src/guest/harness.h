@@ -24,7 +24,7 @@ struct harness {
     struct buf output;    /* of the outcome */
     struct buf log;       /* messages of LOG */
     uint16_t output_stream;
-    bool has_hello, has_setup, has_error, has_done, is_closed;
+    bool has_hello, has_setup, has_secrets, has_error, has_done, is_closed;
     bool has_started, has_failed, has_loaded, has_outcome, has_exited, has_quiesced;
     bool has_other_quiesced;
     uint64_t last_pong;

@@ -56,6 +56,7 @@ static bool note_message(void *arg, const struct message *message, struct error 
     switch ((unsigned)message->type) {
     case MESSAGE_HELLO: harness->has_hello = true; break;
     case MESSAGE_SETUP_DONE: note_setup(harness, &message->setup_done); break;
+    case MESSAGE_SECRETS_READY: harness->has_secrets = true; break;
     case MESSAGE_PONG: harness->last_pong = message->pong.number; break;
     case MESSAGE_STARTED:
         harness->has_started = true;

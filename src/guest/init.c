@@ -27,6 +27,7 @@ const char *init_stage_name(enum init_stage stage)
     case STAGE_FORK: return "fork";
     case STAGE_LIMITS: return "limits";
     case STAGE_USER: return "user";
+    case STAGE_SECRETS: return "secrets";
     case STAGE_CWD: return "cwd";
     case STAGE_EXEC: return "exec";
     }
@@ -81,6 +82,8 @@ static void mount_namespace(const struct init_spec *spec)
     /* Not every kernel has the file; a host's number would only be a little less private. */
     snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", spec->root);
     (void)!mount(sandbox->boot_id_file, path, NULL, MS_BIND, NULL);
+    if (spec->secrets && !secrets_bind(spec->secrets, spec->root, &err))
+        fail_with(spec, &err);
 }
 
 /* gVisor cannot exchange the first root of a sandbox: there it is a chroot. */
@@ -153,6 +156,9 @@ static _Noreturn void run_main(struct init_spec *spec, int gate)
         fail(spec, STAGE_LIMITS, "setting the limits");
     if (!confine_user(spec->user))
         fail(spec, STAGE_USER, "becoming the user");
+    const char *unreadable = spec->secrets ? secrets_unreadable(spec->secrets) : NULL;
+    if (unreadable)
+        fail(spec, STAGE_SECRETS, unreadable);
     if (chdir(spec->cwd) != 0)
         fail(spec, STAGE_CWD, spec->cwd);
     exec_search(spec);

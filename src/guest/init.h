@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "guest/sandbox.h"
+#include "guest/secrets.h"
 
 /* What a launch does, in order; the stage of a failure. */
 enum init_stage {
@@ -21,6 +22,7 @@ enum init_stage {
     STAGE_FORK,
     STAGE_LIMITS,
     STAGE_USER,
+    STAGE_SECRETS,
     STAGE_CWD,
     STAGE_EXEC
 };
@@ -51,10 +53,11 @@ struct init_spec {
     const char *path; /* PATH of the program, for argv[0] */
     const char *cwd;
     const struct user *user;
-    int std[3];     /* -1: /dev/null */
-    int adapter_fd; /* becomes fd 3, or -1 */
-    int self_fd;    /* this binary */
-    int control_fd; /* orders in, one init_exit out */
+    const struct secrets *secrets; /* or NULL */
+    int std[3];                    /* -1: /dev/null */
+    int adapter_fd;                /* becomes fd 3, or -1 */
+    int self_fd;                   /* this binary */
+    int control_fd;                /* orders in, one init_exit out */
     int report_fd;
     bool masks_proc;
 };

@@ -131,7 +131,8 @@ static bool start_init(struct program *program, const struct message_launch *lau
     struct environment env;
     struct user user;
 
-    if (!choose_root(program, err) || !choose_user(program, launch->user, &user, err))
+    if (!choose_root(program, err) || !choose_user(program, launch->user, &user, err) ||
+        (program->secrets && !secrets_place(program->secrets, &user, err)))
         return false;
     environment_build(&env, arena, sandbox->env, launch->env, &user, cwd);
     if (program->adapter)
@@ -145,6 +146,7 @@ static bool start_init(struct program *program, const struct message_launch *lau
         .path = environment_get(&env, "PATH"),
         .cwd = cwd,
         .user = &user,
+        .secrets = program->secrets,
         .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
         .adapter_fd = plumbing->adapter[1],
         .self_fd = program->agent->self_fd,
@@ -198,7 +200,9 @@ static void bury(struct program *program, const struct error *err)
     program->is_reaped = program->has_exited = program->has_executed = true;
     if (program->adapter)
         program->adapter->has_ended = true;
-    const char *failure = err->code == ERR_NOT_FOUND ? "image_root_invalid" : "agent_unhealthy";
+    const char *failure = err->code == ERR_NOT_FOUND   ? "image_root_invalid"
+                          : err->code == ERR_FORBIDDEN ? "unsafe_path"
+                                                       : "agent_unhealthy";
     program_failed(program, "namespace", err->sys, failure, err->text);
 }
 
@@ -216,7 +220,9 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     struct program *program = add_program(agent, launch);
     if (is_made && has_adapter(program->kind))
         program->adapter = adapter_create(program, take_fd(&plumbing.adapter[0]));
-    bool is_started = is_made && start_init(program, launch, &plumbing, &err);
+    bool is_started = is_made &&
+                      secrets_take(&agent->secrets, program->number, &program->secrets, &err) &&
+                      start_init(program, launch, &plumbing, &err);
 
     output_init(&program->out[0], program, is_started ? take_fd(&plumbing.out[0]) : -1,
                 (uint16_t)launch->stdout_stream);

@@ -33,6 +33,17 @@ bool mount_bind(const char *source, const char *target, bool is_read_only, struc
     return true;
 }
 
+bool mount_secret(const char *source, const char *target, struct error *err)
+{
+    unsigned long flags = MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+    if (mount(source, target, NULL, flags, NULL) != 0)
+        return error_errno(err, "binding it");
+    if (mount(NULL, target, NULL, flags | MS_REMOUNT, NULL) != 0 && errno != EINVAL)
+        return error_errno(err, "making it read-only");
+    return true;
+}
+
 bool mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
                    struct error *err)
 {

@@ -12,6 +12,9 @@ bool mount_tmpfs(const char *target, unsigned long flags, const char *options,
 bool mount_bind(const char *source, const char *target, bool is_read_only,
                 struct error *err) MUST_USE;
 
+/* One file of a tmpfs, read-only and not to be run. */
+bool mount_secret(const char *source, const char *target, struct error *err) MUST_USE;
+
 bool mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
                    struct error *err) MUST_USE;
 

@@ -121,6 +121,8 @@ static const char *failure_of(const struct program *program, const struct init_r
 
     if (report->stage == STAGE_EXEC && is_node)
         return "node_missing";
+    if (report->stage == STAGE_SECRETS)
+        return "secret_unreadable";
     if (report->stage == STAGE_MOUNT || report->stage == STAGE_PIVOT)
         return "mount_failed";
     return report->stage == STAGE_EXEC || report->stage == STAGE_CWD ? "launch_failed"
@@ -238,6 +240,14 @@ static void tell_exit(struct program *program)
                });
 }
 
+/* Before QUIESCED: what the host captures then must not have been shown a secret's place. */
+static void clear_secrets(struct program *program)
+{
+    bool do_mounts_stay = program->agent->sandbox.shares_mounts;
+
+    secrets_destroy(TAKE(program->secrets), do_mounts_stay ? program->root : NULL);
+}
+
 void program_destroy(struct program *program)
 {
     struct program **link = &program->agent->programs;
@@ -254,6 +264,7 @@ void program_destroy(struct program *program)
     adapter_destroy(program->adapter);
     auto_close(&program->report_fd);
     auto_close(&program->control_fd);
+    clear_secrets(program);
     if (program->agent->sandbox.shares_mounts)
         sharing_clear_root(program->root);
     arena_finish(&program->arena);
@@ -280,6 +291,7 @@ bool program_settle(struct program *program)
     if (!is_quiet(program))
         return true;
 
+    clear_secrets(program);
     agent_send(program->agent, MESSAGE_QUIESCED,
                &(struct message_quiesced){
                    .program = program->number,

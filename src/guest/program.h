@@ -41,6 +41,7 @@ struct program {
     struct program_output out[2];
     struct program_input in;
     struct adapter *adapter; /* tasks and checks */
+    struct secrets *secrets; /* or NULL */
     struct loop_timer *kill_timer;
     struct init_exit exit;
     bool is_reaped, has_executed;

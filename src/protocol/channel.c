@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/secret.h"
 
 enum {
     READ_PIECE = 65536,
@@ -40,6 +41,16 @@ void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side
     frame_decoder_init(&channel->decoder, peer_of(side));
 }
 
+/* A secret that was sent must not stay behind in our buffers. */
+static void forget(struct channel *channel)
+{
+    if (!channel->has_secret)
+        return;
+    bytes_wipe(channel->control.bytes, channel->control.cap);
+    bytes_wipe(channel->wire.bytes, channel->wire.cap);
+    channel->has_secret = false;
+}
+
 void channel_finish(struct channel *channel)
 {
     for (size_t i = 0; i < channel->n_streams; i++)
@@ -47,6 +58,7 @@ void channel_finish(struct channel *channel)
     free(channel->streams);
     frame_decoder_finish(&channel->decoder);
     arena_finish(&channel->arena);
+    forget(channel);
     buf_finish(&channel->control);
     buf_finish(&channel->wire);
     *channel = (struct channel){.fd_in = -1, .fd_out = -1, .has_failed = true};
@@ -122,6 +134,9 @@ bool channel_send(struct channel *channel, enum message_type type, const void *m
     const struct message_info *info = message_info(type);
     if (!info || !(info->senders & (unsigned)channel->side))
         return error_set(err, ERR_INTERNAL, "message %d is not ours to send", (int)type);
+    channel->has_secret |= type == MESSAGE_SECRET;
+    if (channel->has_secret)
+        frame_make_room(&channel->control, FRAME_HEADER_LEN + info->limit);
     if (!frame_append(&channel->control, type, message, err))
         return error_wrap(err, "sending %s", info->name);
     channel->n_control++;
@@ -269,6 +284,9 @@ static bool take_frame(struct channel *channel, const struct frame *frame,
 
     bool is_fine = on_message(arg, &message, err);
     arena_finish(&channel->arena);
+    /* It was lent from here or from the bytes of channel_read, which wipes those. */
+    if (frame->type == MESSAGE_SECRET)
+        bytes_wipe(channel->decoder.pending.bytes, channel->decoder.pending.cap);
     return is_fine;
 }
 
@@ -302,7 +320,11 @@ bool channel_read(struct channel *channel, channel_on_message *on_message, chann
         return got ? error_errno(err, "reading the channel")
                    : error_set(err, ERR_GONE, "the other side closed the channel");
     }
-    return channel_feed(channel, (struct str){bytes, (size_t)got}, on_message, on_data, arg, err);
+    bool is_fine =
+        channel_feed(channel, (struct str){bytes, (size_t)got}, on_message, on_data, arg, err);
+    if (channel->side == SIDE_GUEST) /* only hosts send secrets */
+        bytes_wipe(bytes, (size_t)got);
+    return is_fine;
 }
 
 /* Moves one DATA frame of the stream to the wire; false when it has nothing it may send. */
@@ -351,8 +373,12 @@ static void wire_data(struct channel *channel)
 static bool fill_wire(struct channel *channel, struct error *err)
 {
     channel->wire.len = channel->written = 0;
+    if (channel->has_secret)
+        frame_make_room(&channel->wire, channel->control.len + (size_t)2 * WIRE_FILL);
     if (channel->control.len && !buf_append(&channel->wire, buf_str(&channel->control), err))
         return false;
+    if (channel->has_secret)
+        bytes_wipe(channel->control.bytes, channel->control.len);
     channel->control.len = channel->n_control = 0;
     wire_data(channel);
     return true;
@@ -366,8 +392,10 @@ bool channel_flush(struct channel *channel, bool *wants_write, struct error *err
     for (;;) {
         if (channel->written == channel->wire.len && !fill_wire(channel, err))
             return false;
-        if (channel->wire.len == 0)
+        if (channel->wire.len == 0) {
+            forget(channel);
             return true;
+        }
 
         ssize_t put = write(channel->fd_out, channel->wire.bytes + channel->written,
                             channel->wire.len - channel->written);

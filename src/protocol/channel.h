@@ -63,6 +63,7 @@ struct channel {
     struct channel_stream *streams;
     size_t n_streams, next_stream;
     bool has_failed;
+    bool has_secret; /* bytes of one may be in `control` or `wire` */
 };
 
 typedef bool channel_on_message(void *arg, const struct message *message, struct error *err);

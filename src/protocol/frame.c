@@ -1,5 +1,8 @@
 #include "protocol/frame.h"
 
+#include "base/own.h"
+#include "base/secret.h"
+
 void frame_decoder_init(struct frame_decoder *decoder, enum side sender)
 {
     *decoder = (struct frame_decoder){.sender = sender,
@@ -9,6 +12,21 @@ void frame_decoder_init(struct frame_decoder *decoder, enum side sender)
 void frame_decoder_finish(struct frame_decoder *decoder)
 {
     buf_finish(&decoder->pending);
+}
+
+void frame_make_room(struct buf *buf, size_t more)
+{
+    if (more > buf->max - buf->len)
+        more = buf->max - buf->len;
+    if (buf->cap - buf->len >= more)
+        return;
+    char *bytes = alloc(buf->len + more);
+    if (buf->len)
+        memcpy(bytes, buf->bytes, buf->len);
+    bytes_wipe(buf->bytes, buf->cap);
+    free(buf->bytes);
+    buf->bytes = bytes;
+    buf->cap = buf->len + more;
 }
 
 static bool read_header(enum side sender, const char *bytes, struct frame *frame, size_t *len,
@@ -88,8 +106,12 @@ bool frame_decode(struct frame_decoder *decoder, struct str *input, struct frame
         return false;
     if (!is_enough)
         return true;
-    if (!read_header(decoder->sender, decoder->pending.bytes, frame, &len, err) ||
-        !collect(decoder, input, FRAME_HEADER_LEN + len, &is_enough, err))
+    if (!read_header(decoder->sender, decoder->pending.bytes, frame, &len, err))
+        return false;
+    /* The one length that is believed: the host's, and within the bound of its type. */
+    if (frame->type == MESSAGE_SECRET && decoder->pending.len == FRAME_HEADER_LEN)
+        frame_make_room(&decoder->pending, len);
+    if (!collect(decoder, input, FRAME_HEADER_LEN + len, &is_enough, err))
         return false;
     if (!is_enough)
         return true;

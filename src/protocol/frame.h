@@ -31,6 +31,10 @@ void frame_decoder_finish(struct frame_decoder *decoder);
 bool frame_decode(struct frame_decoder *decoder, struct str *input, struct frame *frame,
                   bool *is_whole, struct error *err) MUST_USE;
 
+/* Makes room in one step and wipes the old place: growing by parts would leave pieces of a secret
+ * in memory that was given back. */
+void frame_make_room(struct buf *buf, size_t more);
+
 void frame_header(char header[FRAME_HEADER_LEN], size_t len, enum message_type type, uint8_t flags,
                   uint16_t stream);
 

@@ -29,6 +29,11 @@ enum program_kind {
     PROGRAM_DESKTOP = 6
 };
 
+/* SECRET.placement; its program is the one that gets it, 0 all of the sandbox. */
+enum secret_placement { SECRET_IN_FILE = 1, SECRET_IN_DIRECTORY = 2, SECRET_IN_ENVIRONMENT = 3 };
+
+enum { SECRETS_MAX = 64, SECRET_VALUE_MAX = 65536 };
+
 /* OUTCOME.kind and A_OUTCOME.kind */
 enum outcome_kind {
     OUTCOME_SUCCEEDED = 1,

@@ -314,6 +314,30 @@ static struct str_list list_of(const char *const *texts, struct arena *arena)
     return (struct str_list){items, n};
 }
 
+/* One after the other, so that only one of them is ever in our buffers. */
+static bool send_secrets(struct guest *guest, const struct guest_program *program, uint32_t number,
+                         struct error *err)
+{
+    int64_t until = time_boot_ms() + LAUNCH_MS;
+
+    for (size_t i = 0; i < program->n_secrets; i++) {
+        struct message_secret message = {
+            .id = ++guest->number,
+            .program = number,
+            .placement = SECRET_IN_FILE,
+            .target = str_of(program->secrets[i].path),
+            .value = secret_reveal(program->secrets[i].value),
+        };
+        if (!send(guest, MESSAGE_SECRET, &message, err) ||
+            !wait_for(guest, &guest->is_drained, until, err))
+            return false;
+    }
+    struct message_secrets_end end = {++guest->number, number, (uint32_t)program->n_secrets};
+    guest->has_secrets = false;
+    return program->n_secrets == 0 || (send(guest, MESSAGE_SECRETS_END, &end, err) &&
+                                       wait_for(guest, &guest->has_secrets, until, err));
+}
+
 bool guest_launch(struct guest *guest, const struct guest_program *program, struct error *err)
 {
     uint32_t number = ++guest->program;
@@ -344,7 +368,7 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
                                  CHANNEL_RECEIVES, err))
             return fail(guest, "launch", "agent_unhealthy", err);
     }
-    if (!send(guest, MESSAGE_LAUNCH, &message, err) ||
+    if (!send_secrets(guest, program, number, err) || !send(guest, MESSAGE_LAUNCH, &message, err) ||
         !wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
         return fail(guest, "launch", "agent_unhealthy", err);
     return true;
@@ -430,6 +454,20 @@ static bool end_instance(struct guest *guest)
     return false;
 }
 
+/* A kernel that is shared kills single processes, and the agent cannot know why one was; a shell
+ * passes its child's end on as 128 and the signal. */
+static void note_memory(struct guest *guest)
+{
+    struct guest_result *result = &guest->result;
+    struct instance_usage usage;
+    struct error ignored;
+
+    if (guest->ending == ENDING_NONE && !result->has_outcome &&
+        (result->signal == SIGKILL || result->exit_code == 128 + SIGKILL) &&
+        instance_usage(guest->instance, &usage, &ignored))
+        result->oom = usage.oom_killed;
+}
+
 /* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
 static bool died_of_memory(struct guest *guest, const struct error *err)
 {
@@ -477,6 +515,8 @@ bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *re
     if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err) &&
         !died_when_told(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);
+    if (guest->is_quiesced)
+        note_memory(guest);
     /* One that was told to end may have been cut off in the middle of it. */
     if (guest->ending == ENDING_NONE && !output_is_whole(guest, err))
         return fail(guest, "run", "agent_unhealthy", err);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "base/secret.h"
 #include "engine/engine.h"
 #include "protocol/channel.h"
 #include "worker/lease.h"
@@ -31,10 +32,18 @@ struct guest_listener {
     void *arg;
 };
 
+/* A file that only this program sees, on no disk, owned by its user and 0400. */
+struct guest_secret {
+    const char *path; /* clean and absolute; not at or below /dev /opt/helmr /proc /sys */
+    const struct secret *value;
+};
+
 struct guest_program {
     enum program_kind kind;
     const char *const *argv, *const *env; /* NULL-terminated; env may be NULL */
     const char *cwd, *user;               /* NULL: the setup's */
+    const struct guest_secret *secrets;   /* at most SECRETS_MAX; not used after guest_launch */
+    size_t n_secrets;
     struct guest_listener listener;
 };
 

@@ -48,6 +48,7 @@ void guest_flush(struct guest *guest)
     pump_payload(guest, &err, &fine);
     fine = fine && channel_flush(&guest->channel, &wants_write, &err) &&
            loop_change(guest->socket, LOOP_READ | (wants_write ? LOOP_WRITE : 0), &err);
+    guest->is_drained = fine && !wants_write;
     if (!fine)
         guest_break_off(guest, &err);
 }
@@ -96,20 +97,30 @@ static void take_loaded(struct guest *guest, const struct message_loaded *loaded
     result->load_line = loaded->line;
 }
 
+/* What the image or the project is to blame for: trying again would change nothing. */
+static const struct {
+    const char *told, *layer, *kind;
+} launch_faults[] = {
+    {"node_missing",       "image_preparation", "node_missing"      },
+    {"node_too_old",       "image_preparation", "node_too_old"      },
+    {"unsafe_path",        "image_preparation", "unsafe_path"       },
+    {"image_root_invalid", "image_preparation", "image_root_invalid"},
+    {"launch_failed",      "image_preparation", "image_root_invalid"},
+    {"secret_unreadable",  "guest_runtime",     "secret_unreadable" },
+};
+
 static void take_launch_failure(struct guest *guest, const struct message_launch_failed *failed)
 {
-    static const char *const kinds[] = {"node_missing", "node_too_old", "unsafe_path",
-                                        "image_root_invalid"};
     struct str text = failed->text;
     struct error err;
 
     if (str_equal(failed->failure, STR("node_missing"))) /* the guest only saw exec fail */
         text = STR("the image has no node on its PATH: build it from() one with Node 22.18 or "
                    "newer, such as node:24-bookworm-slim");
-    for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        if (str_equal(failed->failure, str_of(kinds[i])))
-            failure_set(guest->failure, "image_preparation", kinds[i], "launch", false, "%.*s",
-                        (int)text.len, text.ptr);
+    for (size_t i = 0; i < COUNT_OF(launch_faults); i++)
+        if (str_equal(failed->failure, str_of(launch_faults[i].told)))
+            failure_set(guest->failure, launch_faults[i].layer, launch_faults[i].kind, "launch",
+                        false, "%.*s", (int)text.len, text.ptr);
     if (!guest->failure->kind)
         failure_set(guest->failure, "guest_runtime", "agent_unhealthy", "launch", true, "%.*s",
                     (int)text.len, text.ptr);
@@ -167,6 +178,7 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_HELLO: return answer_hello(guest, &message->hello, err);
     case MESSAGE_PONG: guest->ponged_ms = time_boot_ms(); break;
     case MESSAGE_SETUP_DONE: guest->is_set_up = true; break;
+    case MESSAGE_SECRETS_READY: guest->has_secrets = true; break;
     case MESSAGE_STARTED: guest->is_started = true; break;
     case MESSAGE_LOADED: take_loaded(guest, &message->loaded); break;
     case MESSAGE_OUTCOME: return take_outcome(guest, &message->outcome, err);

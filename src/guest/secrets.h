@@ -1,0 +1,52 @@
+/* Secrets as files for one program.
+ *
+ * A value is on a tmpfs of the agent (0700, bounded) from its SECRET to the end of the program,
+ * and in no other memory of ours. Only that program's mounts show it, bound read-only over what
+ * is at its path or over a placeholder. When the program has ended the value is overwritten, and
+ * placeholders and directories made for them are gone: none of it can get into a layer.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "guest/user.h"
+#include "protocol/message.h"
+
+struct secret_file;      /* one value */
+struct secret_directory; /* made for a path of them */
+
+struct secrets {
+    struct secrets *next;
+    struct arena arena;
+    uint32_t program;
+    struct secret_file *files;
+    struct secret_directory *directories;
+    size_t n;
+    bool is_complete; /* SECRETS_END came */
+};
+
+/* Takes one value into the set of its program, which is made when it is the first. The caller
+ * wipes the message. ERR_FORBIDDEN: a path that no secret may have. */
+bool secrets_add(struct secrets **sets, const struct message_secret *secret,
+                 struct error *err) MUST_USE;
+
+bool secrets_complete(struct secrets *sets, const struct message_secrets_end *end,
+                      struct error *err) MUST_USE;
+
+/* Takes the set of a program that is launched off the list; NULL: it has none. ERR_INVALID when
+ * the set has not ended. */
+bool secrets_take(struct secrets **sets, uint32_t program, struct secrets **set,
+                  struct error *err) MUST_USE;
+
+/* In the agent: gives the files to the program's user and makes what they are to be bound on.
+ * ERR_FORBIDDEN: a link on the way, or something at the path that is no file. */
+bool secrets_place(struct secrets *set, const struct user *user, struct error *err) MUST_USE;
+
+/* In the program's init, below its root; changes the current directory. */
+bool secrets_bind(const struct secrets *set, const char *root, struct error *err) MUST_USE;
+
+/* In the program, as its user: NULL, or the path that cannot be read, with errno. */
+const char *secrets_unreadable(const struct secrets *set);
+
+/* Overwrites the values and takes everything away. `root` is that of the program when its mounts
+ * outlive it, else NULL. Accepts NULL. */
+void secrets_destroy(struct secrets *set, const char *root);
