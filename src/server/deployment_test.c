@@ -5,6 +5,7 @@
 #include "base/encode.h"
 #include "base/json.h"
 #include "server/service_suite.h"
+#include "server/worker_testing.h"
 #include "store/queries.h"
 
 enum { TAR_MAX = 256 * 1024, BODY_MAX = 1024 * 1024 };
@@ -103,6 +104,19 @@ SERVICE_TEST(an_upload_becomes_a_queued_deployment_with_a_version)
     CHECK_STATUS(service, service_ask(service, key, "GET", "/api/deployments", NULL), 200);
     CHECK(json_count(buf_str(&service->answer.body), "deployments") == 2);
     CHECK_STR(service_text(service, "deployments.1.id"), id);
+}
+
+SERVICE_TEST(the_variables_of_an_upload_reach_the_worker_that_builds_it)
+{
+    const char *key = service_make_key(service, DEPLOYER);
+    struct str source = make_tar(service, "tasks/hello.ts", 0);
+    const char *metadata = metadata_for(service, source, ",\"env\":{\"A\":\"b\"}");
+    struct test_worker worker = {0};
+    CHECK_STATUS(service, upload(service, key, metadata, source), 201);
+    const char *version = service_text(service, "version");
+    CHECK(worker_join(&worker, service, "one") && worker_take(&worker, "build"));
+    CHECK_STR(service_text(service, "grants.0.build.env.A"), "b");
+    CHECK_STR(service_text(service, "grants.0.build.version"), version);
 }
 
 SERVICE_TEST(a_bad_upload_is_refused_and_leaves_nothing)

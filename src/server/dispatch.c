@@ -99,8 +99,7 @@ static bool open_env(struct claim *claim, const struct rows *rows, struct json_m
     *env = (struct json_map){0};
     if (!sealed.ptr)
         return true;
-    if (!keys_open(&claim->server->keys, KEY_SECRET, column(rows, BUILD_GRANT_DEPLOYMENT_ID),
-                   sealed, &plain, err))
+    if (!keys_open(&claim->server->keys, KEY_SECRET, STR("deployment env"), sealed, &plain, err))
         return false;
     const char *wrapped = arena_printf(claim->arena, "{\"env\":%.*s}", (int)plain.len, plain.bytes);
     if (!json_read(str_of(wrapped), fields, &opened, sizeof opened, claim->arena, err))

@@ -46,3 +46,8 @@ route_handler run_one_get;
 route_handler run_cancel;
 route_handler run_events;
 route_handler run_logs;
+
+route_handler secret_list_get;
+route_handler secret_one_get;
+route_handler secret_put;
+route_handler secret_delete;

@@ -5,7 +5,12 @@
 #include "server/handlers.h"
 #include "server/worker_plane.h"
 
-enum { METADATA_ROOM = 2 * 1024 * 1024, SMALL_BODY = 64 * 1024 };
+/* SECRET_BODY: 64 KiB, each byte of which may be written as \\u00xx. */
+enum {
+    METADATA_ROOM = 2 * 1024 * 1024,
+    SMALL_BODY = 64 * 1024,
+    SECRET_BODY = 6 * 64 * 1024 + 1024,
+};
 
 #define SOURCE_MAX (512 * (size_t)1024 * 1024 + METADATA_ROOM)
 
@@ -67,6 +72,13 @@ const struct route server_routes[] = {
     {METHOD_GET, "/api/sandboxes", NEED_SANDBOX_READ, sandbox_list_get, .scoped = true},
     {METHOD_GET, "/api/sandboxes/:sandbox", NEED_SANDBOX_READ, sandbox_one_get, .scoped = true},
 
+    {METHOD_GET, "/api/secrets", PERM_SECRETS_WRITE, secret_list_get, .scoped = true},
+    {METHOD_GET, "/api/secrets/:name", PERM_SECRETS_WRITE, secret_one_get, .scoped = true},
+    {METHOD_PUT, "/api/secrets/:name", PERM_SECRETS_WRITE, secret_put, .body_max = SECRET_BODY,
+     .scoped = true},
+    {METHOD_DELETE, "/api/secrets/:name", PERM_SECRETS_WRITE, secret_delete, .body_max = SMALL_BODY,
+     .scoped = true},
+
     {METHOD_GET, "/api/workers", PERM_SESSION, worker_list_get},
     {METHOD_POST, "/api/workers/:worker/drain", PERM_WORKERS_MANAGE, worker_drain_post,
      .body_max = SMALL_BODY},
@@ -85,6 +97,8 @@ const struct route server_routes[] = {
     {METHOD_POST, "/api/worker/poll", PERM_WORKER, worker_poll_post, .body_max = WORKER_BODY},
     {METHOD_POST, "/api/worker/drained", PERM_WORKER, worker_drained_post, .body_max = SMALL_BODY},
     {METHOD_POST, "/api/worker/leases/:lease/begin", PERM_WORKER, lease_begin_post},
+    {METHOD_POST, "/api/worker/leases/:lease/secrets", PERM_WORKER, lease_secrets_post,
+     .body_max = SMALL_BODY},
     {METHOD_POST, "/api/worker/leases/:lease/start", PERM_WORKER, lease_start_post},
     {METHOD_POST, "/api/worker/leases/:lease/renew", PERM_WORKER, lease_renew_post},
     {METHOD_POST, "/api/worker/leases/:lease/reject", PERM_WORKER, lease_reject_post},

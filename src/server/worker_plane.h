@@ -11,6 +11,7 @@ route_handler worker_register_post, worker_session_post, worker_bearer_post, wor
 route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject_post,
     lease_release_post, lease_logs_post, lease_events_post, lease_finalize_post,
     lease_complete_post, build_progress_post, build_complete_post;
+route_handler lease_secrets_post;
 route_handler object_get, object_put;
 route_handler image_lookup_post, image_record_post, images_needed_post;
 route_handler worker_list_get, worker_drain_post, worker_undrain_post;

@@ -50,6 +50,7 @@ CREATE INDEX image_claims_lease ON image_claims (lease_id);
 
 -- The value is sealed under the key named, bound to environment and name.
 CREATE TABLE secrets (
+    id TEXT NOT NULL UNIQUE,
     environment_id TEXT NOT NULL REFERENCES environments (id),
     name TEXT NOT NULL,
     sealed BYTEA NOT NULL,

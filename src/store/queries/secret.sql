@@ -1,0 +1,19 @@
+-- name: secret_list (environment, before, limit) -> id, name, created_ms, updated_ms
+SELECT id, name, created_ms, updated_ms FROM secrets
+WHERE environment_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3;
+
+-- name: secret_get (environment, name) -> id, name, created_ms, updated_ms
+SELECT id, name, created_ms, updated_ms FROM secrets WHERE environment_id = $1 AND name = $2;
+
+-- name: secret_put_row (id, environment, name, sealed, key_id, now) -> id, version, created_ms, updated_ms
+INSERT INTO secrets (id, environment_id, name, sealed, key_id, created_ms, updated_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $6)
+ON CONFLICT (environment_id, name) DO UPDATE SET sealed = excluded.sealed,
+    key_id = excluded.key_id, version = secrets.version + 1, updated_ms = excluded.updated_ms
+RETURNING id, version, created_ms, updated_ms;
+
+-- name: secret_remove (environment, name)
+DELETE FROM secrets WHERE environment_id = $1 AND name = $2;
+
+-- name: secret_open (environment, name) -> sealed, key_id
+SELECT sealed, key_id FROM secrets WHERE environment_id = $1 AND name = $2;
