@@ -283,10 +283,12 @@ bool image_build(struct image_store *store, const struct image_build *build,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .changed = PTHREAD_COND_INITIALIZER,
     };
+    AUTO_FD int work = -1;
 
     if (!builder.abort)
         builder.abort = &builder.own_abort;
-    if (!read_plans(&builder, arena, err) || !open_folders(&builder, arena, err))
+    if (!image_work(store, &work, err) || !read_plans(&builder, arena, err) ||
+        !open_folders(&builder, arena, err))
         return false;
     work_together(&builder);
     if (builder.has_failed) {

@@ -54,7 +54,8 @@ static bool lock_all(struct built *built, const struct step_mount *by_name, size
             continue;
         if (!lock_cache(built, folder, id, &caches->locks[caches->n_locks], err))
             return false;
-        caches->n_locks++;
+        /* When the cache was last used, for the budget. */
+        (void)futimens(caches->locks[caches->n_locks++], NULL);
         if (mkdirat(folder, id, 0755) != 0 && errno != EEXIST)
             return error_errno(err, "make the cache %s", id);
     }

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "worker/bundle.h"
 #include "worker/report.h"
+#include "worker/upkeep.h"
 
 #define NODE_BASE "node:24-bookworm-slim"
 
@@ -211,7 +212,8 @@ static bool lay_out(struct build *build, struct error *err)
     build->folder = arena_printf(arena, "%s/tmp/build-%s", work, build->lease->id);
     build->source = arena_printf(arena, "%s/source", build->folder);
     build->bundle = arena_printf(arena, "%s/bundle", build->folder);
-    return directory_make(build->bundle, 0755, err) &&
+    return image_work(build->worker->images, &build->work, err) &&
+           directory_make(build->bundle, 0755, err) &&
            line_open(&build->worker->link, &build->line, err) &&
            output_create(build->lease, build->room, &build->output, err);
 }
@@ -224,6 +226,7 @@ void *build_main(void *arg)
         .worker = lease->worker,
         .grant = &lease->grant.build,
         .room = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .work = -1,
     };
 
     build.part = (struct build_part){
@@ -247,6 +250,9 @@ void *build_main(void *arg)
     buf_finish(&build.part.line_text);
     arena_finish(&build.arena);
     close(build.room);
+    if (build.work >= 0)
+        close(build.work);
+    upkeep_wake(lease->worker->upkeep);
     lease_done(lease);
     return NULL;
 }

@@ -29,6 +29,7 @@ struct build {
     struct failure failure;
     struct str failure_details; /* JSON object or empty */
     int room;                   /* eventfd */
+    int work;                   /* keeps what this build finds and makes in the image store */
 
     const char *folder;          /* everything of this build, removed at the end */
     const char *source, *bundle; /* folders in it: the project; task/ and deps/ */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -235,6 +237,25 @@ static bool watch(struct guest *guest, struct error *err)
            loop_add(guest->loop, guest->room_fd, LOOP_READ, on_room, guest, &guest->room, err);
 }
 
+/* What the sandbox is made of stays on this host until the guest is stopped. */
+static bool hold_files(struct guest *guest, const struct sandbox_spec *spec, struct error *err)
+{
+    struct stat held, there;
+
+    if (!image_hold_folders(guest->worker->images, spec->layers, spec->n_layers,
+                            &guest->held_layers, err))
+        return false;
+    if (!spec->bundle)
+        return true;
+    guest->held_bundle = open(spec->bundle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (guest->held_bundle < 0 || flock(guest->held_bundle, LOCK_SH) != 0)
+        return error_errno(err, "hold %s", spec->bundle);
+    /* Taken away while we waited for the lock: then it is another folder, or none. */
+    return (fstat(guest->held_bundle, &held) == 0 && stat(spec->bundle, &there) == 0 &&
+            held.st_dev == there.st_dev && held.st_ino == there.st_ino) ||
+           error_set(err, ERR_UNAVAILABLE, "%s has gone", spec->bundle);
+}
+
 bool guest_start(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
                  struct failure *failure, struct guest **guest, struct error *err)
 {
@@ -246,6 +267,8 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
         .failure = failure,
         .outcome_bytes = {.max = GUEST_OUTPUT_MAX},
         .room_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .held_layers = -1,
+        .held_bundle = -1,
         .pinged_ms = time_boot_ms(),
         .ponged_ms = time_boot_ms(),
     };
@@ -253,6 +276,8 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
     *guest = made;
     if (made->room_fd < 0)
         return error_errno(err, "eventfd");
+    if (!hold_files(made, spec, err))
+        return fail(made, "start", "mount_failed", err);
     if (!worker->engine->start(worker->host, spec, &made->instance, err))
         return fail(made, "start", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
@@ -563,6 +588,10 @@ void guest_stop(struct guest *guest)
     }
     loop_destroy(guest->loop);
     close(guest->room_fd);
+    if (guest->held_layers >= 0)
+        close(guest->held_layers);
+    if (guest->held_bundle >= 0)
+        close(guest->held_bundle);
     buf_finish(&guest->outcome_bytes);
     arena_finish(&guest->arena);
     free(guest);

@@ -19,6 +19,7 @@ struct guest {
     struct loop_source *socket, *process, *wake, *room;
     struct loop_timer *tick;
     int room_fd;
+    int held_layers, held_bundle; /* locks that keep them on this host, or -1 */
     struct channel channel;
     struct arena arena;
     struct error broken; /* the channel's or engine's end, when is_broken */

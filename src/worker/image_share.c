@@ -191,9 +191,10 @@ bool share_get_image(struct image_share *share, const char *digest, const char *
                      struct error *err)
 {
     struct image_store *store = share->worker->images;
+    AUTO_FD int work = -1;
     struct str manifest;
 
-    if (!share_fetch_blob(share, digest, -1, err) ||
+    if (!image_work(store, &work, err) || !share_fetch_blob(share, digest, -1, err) ||
         !store_read_blob(store, digest, MANIFEST_MAX, share->arena, &manifest, err) ||
         !get_part(share, manifest, "config", CONFIG_MAX, err))
         return false;

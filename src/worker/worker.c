@@ -17,6 +17,7 @@
 #include "worker/host_room.h"
 #include "worker/probe.h"
 #include "worker/standby.h"
+#include "worker/upkeep.h"
 
 enum { STOP_BUDGET_MS = 30 * 1000, TICK_MS = 200 };
 
@@ -146,7 +147,8 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
                  LOG_INT("slots", worker.capacity.total.slots),
                  LOG_INT("epoch", worker.link.epoch));
         fine = standby_create(&worker, (size_t)settings->standbys, &worker.standby, err) &&
-               run_threads(&worker, signals, err);
+               upkeep_create(&worker, &worker.upkeep, err) && run_threads(&worker, signals, err);
+        upkeep_destroy(worker.upkeep);
         standby_destroy(worker.standby);
     }
     image_store_close(worker.images);

@@ -26,6 +26,7 @@ struct worker {
     size_t n_probes;
     struct image_store *images;
     struct standby *standby;
+    struct upkeep *upkeep;
     struct platform platform;
     struct wire_settings rules; /* the server's: lease TTL, cancel grace */
 
