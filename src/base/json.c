@@ -180,11 +180,13 @@ static bool read_list(struct reader *reader, const struct tree *value,
     return true;
 }
 
+static const struct json_field any_value = {.kind = JSON_RAW};
+
 static bool read_map(struct reader *reader, const struct tree *value,
                      const struct json_field *field, struct json_map *into)
 {
     if (tree_kind(value) != TREE_OBJECT)
-        return refuse(reader, "an object of texts");
+        return refuse(reader, field->is_raw ? "an object" : "an object of texts");
 
     size_t n = tree_count(value);
     const struct tree *member;
@@ -198,7 +200,8 @@ static bool read_map(struct reader *reader, const struct tree *value,
         size_t before = enter(reader, name.ptr);
 
         pair->name = arena_str(reader->arena, name);
-        if (!read_text(reader, member, 0, TEXT_MAX, &pair->value))
+        if (field->is_raw ? !read_raw(reader, member, &any_value, &pair->value)
+                          : !read_text(reader, member, 0, TEXT_MAX, &pair->value))
             return false;
         leave(reader, before);
     }

@@ -19,7 +19,7 @@ enum json_kind {
     JSON_RAW,     /* struct str: any value as compact JSON text, at most .max bytes */
     JSON_OBJ,     /* a nested struct at the offset, by .fields */
     JSON_LIST,    /* struct json_list of .item structs (.fields) or of texts (.fields NULL) */
-    JSON_MAP,     /* struct json_map: an object of texts */
+    JSON_MAP,     /* struct json_map: an object of texts, or (.is_raw) of any values */
 };
 
 struct json_list {
@@ -49,6 +49,7 @@ struct json_field {
     const struct json_field *fields; /* of an object or of list items, ended by {0} */
     size_t size;                     /* of one list item struct */
     size_t present; /* offset of a bool set when the field was there, or 0 for none */
+    bool is_raw;    /* a map's values are any, each as compact JSON text */
 };
 
 /* Fills *into, zeroed first. null for an optional field counts as absent (not for JSON_RAW,

@@ -192,6 +192,24 @@ static const char *canonical(const char *text)
     return out.bytes;
 }
 
+TEST(a_raw_map_takes_any_values)
+{
+    static const struct json_field any_fields[] = {
+        {"any", JSON_MAP, 0, REQUIRED, .is_raw = true},
+        {0},
+    };
+    struct json_map map;
+
+    arena_finish(&arena);
+    CHECK(json_read(STR("{\"any\":{\"a.b/c\":{\"x\":[1, 2]},\"d\":null}}"), any_fields, &map,
+                    sizeof map, &arena, &err));
+    CHECK(map.n == 2);
+    CHECK_STR(map.pairs[0].name.ptr, "a.b/c");
+    CHECK(str_equal(map.pairs[0].value, STR("{\"x\":[1,2]}")));
+    CHECK(str_equal(map.pairs[1].value, STR("null")));
+    CHECK(!json_read(STR("{\"any\":[]}"), any_fields, &map, sizeof map, &arena, &err));
+}
+
 TEST(equal_values_have_one_canonical_text)
 {
     CHECK_STR(canonical("{ \"b\" : 1, \"a\" : [ true, null ], \"B\":{} }"),

@@ -8,13 +8,14 @@
 #include "base/own.h"
 #include "base/time.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000 };
+enum { CONNECT_TIMEOUT_MS = 10000, BULK_BUFFER = 512 << 10 };
 
 struct http_client {
     CURL *curl;
     char *base;         /* scheme, host and port, without a slash at the end */
     char *socket;       /* path of a unix socket, or NULL */
     char *bearer;       /* the whole header line, or NULL */
+    char *authorities;  /* path of a PEM file, or NULL: the system's */
     bool is_clear_text; /* http over a network */
 };
 
@@ -43,7 +44,7 @@ static void global_init(void)
         abort();
 }
 
-static bool is_loopback(const char *host)
+bool http_host_is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
            (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strlen(host));
@@ -71,7 +72,7 @@ static bool check_url(CURLU *url, const char *text, bool *is_clear_text, struct 
     if (curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK ||
         curl_url_get(url, CURLUPART_QUERY, &query, 0) == CURLUE_OK)
         return error_set(err, ERR_INVALID, "a server address has no user and no query");
-    *is_clear_text = strcmp(scheme, "http") == 0 && !is_loopback(host);
+    *is_clear_text = strcmp(scheme, "http") == 0 && !http_host_is_loopback(host);
     return true;
 }
 
@@ -126,6 +127,7 @@ void http_client_destroy(struct http_client *client)
     free_secret(&client->bearer);
     free(client->base);
     free(client->socket);
+    free(client->authorities);
     free(client);
 }
 
@@ -140,6 +142,12 @@ void http_client_set_bearer(struct http_client *client, const struct secret *tok
 
     client->bearer = alloc(size);
     snprintf(client->bearer, size, "Authorization: Bearer %.*s", (int)text.len, text.ptr);
+}
+
+void http_client_set_authorities(struct http_client *client, const char *path)
+{
+    free(client->authorities);
+    client->authorities = alloc_text(path);
 }
 
 static size_t on_write(char *bytes, size_t one UNUSED, size_t len, void *arg)
@@ -282,6 +290,14 @@ static void set_body(CURL *curl, struct transfer *transfer)
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
+static void set_authorities(CURL *curl, const char *path)
+{
+    if (!path)
+        return;
+    curl_easy_setopt(curl, CURLOPT_CAINFO, path);
+    curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
+}
+
 static void set_options(struct transfer *transfer, const char *url, struct curl_slist *headers,
                         char *error_text)
 {
@@ -307,6 +323,11 @@ static void set_options(struct transfer *transfer, const char *url, struct curl_
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
+    if (transfer->request->is_bulk) {
+        curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, (long)BULK_BUFFER);
+        curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, (long)BULK_BUFFER);
+    }
+    set_authorities(curl, client->authorities);
     set_body(curl, transfer);
 }
 
@@ -373,6 +394,7 @@ bool http_client_send(struct http_client *client, const struct http_request *req
     set_options(&transfer, url, headers, error_text);
     CURLcode result = curl_easy_perform(client->curl);
     curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
+    answer->is_untrusted = result == CURLE_PEER_FAILED_VERIFICATION;
     if (!is_answered(result, &transfer, status))
         return explain(result, &transfer, error_text, err);
     answer->status = (int)status;

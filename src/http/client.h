@@ -23,6 +23,7 @@ struct http_request {
     const char *const *headers; /* further "Name: value" lines, NULL-terminated, or NULL */
     int64_t timeout_ms;         /* of the whole exchange; 0: none */
     int64_t stall_ms;           /* without any byte; 0: none */
+    bool is_bulk;               /* large bodies: fewer and larger reads and writes */
     /* When set, body bytes of a 2xx answer go here instead of into the answer's buffer; false
      * ends the exchange without an error. */
     bool (*sink)(void *arg, struct str bytes);
@@ -38,7 +39,8 @@ struct http_request {
 
 struct http_answer {
     int status;
-    struct buf body; /* .max must be set by the caller */
+    struct buf body;   /* .max must be set by the caller */
+    bool is_untrusted; /* somebody was there, but with no certificate to believe */
 };
 
 bool http_client_create(const char *base_url, struct http_client **client,
@@ -47,6 +49,12 @@ void http_client_destroy(struct http_client *client);
 
 /* Sent as Authorization: Bearer with every request; NULL takes it away. */
 void http_client_set_bearer(struct http_client *client, const struct secret *token);
+
+/* The PEM file of the authorities to believe instead of the system's. */
+void http_client_set_authorities(struct http_client *client, const char *path);
+
+/* Whether clear text to this host stays on this machine: localhost, 127.0.0.0/8, [::1]. */
+bool http_host_is_loopback(const char *host);
 
 /* True when an answer came, whatever its status. ERR_UNAVAILABLE: nobody answered; ERR_TIMEOUT. */
 bool http_client_send(struct http_client *client, const struct http_request *request,

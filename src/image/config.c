@@ -95,6 +95,11 @@ static bool coding_of(struct str media_type, enum layer_coding *coding, struct e
             *coding = layer_types[i].coding;
             return true;
         }
+    if (memmem(media_type.ptr, media_type.len, "foreign", 7) ||
+        memmem(media_type.ptr, media_type.len, "nondistributable", 16))
+        return error_set(err, ERR_UNSUPPORTED,
+                         "the image has a foreign layer, to be had from somewhere else than its "
+                         "registry: not supported");
     return error_set(err, ERR_UNSUPPORTED, "layers of type %.*s are not supported",
                      (int)media_type.len, media_type.ptr);
 }
@@ -236,6 +241,17 @@ bool manifest_load(struct image_store *store, const char *digest, struct arena *
         if (!add_blob(blobs, &rows[i], err))
             return false;
     return true;
+}
+
+bool document_read(struct image_store *store, struct str text, struct arena *arena,
+                   struct image_document *document, struct error *err)
+{
+    struct manifest manifest;
+
+    *document = (struct image_document){0};
+    return (json_read_loose(text, manifest_fields, &manifest, sizeof manifest, arena, err) ||
+            error_wrap(err, "a malformed image manifest")) &&
+           load_config(store, &manifest, arena, document, err);
 }
 
 bool document_load(struct image_store *store, const char *digest, struct arena *arena,

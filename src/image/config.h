@@ -41,6 +41,11 @@ bool manifest_load(struct image_store *store, const char *digest, struct arena *
 bool document_load(struct image_store *store, const char *digest, struct arena *arena,
                    struct image_document *document, struct error *err) MUST_USE;
 
+/* The same of a manifest that is not in the store yet; its configuration is. image.digest stays
+ * empty. */
+bool document_read(struct image_store *store, struct str manifest, struct arena *arena,
+                   struct image_document *document, struct error *err) MUST_USE;
+
 /* Writes configuration and manifest as blobs, fills image.digest and *size (of the manifest). */
 bool document_save(struct image_store *store, struct image_document *document, int64_t *size,
                    struct error *err) MUST_USE;

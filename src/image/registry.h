@@ -12,12 +12,10 @@
 struct registries;
 
 struct registry_settings {
-    const char *auth_file; /* Docker's config.json. NULL: $DOCKER_CONFIG/config.json or
-                            * ~/.docker/config.json when there; "": none */
-    const char *ca_file;   /* PEM, instead of the system's; NULL or "": the system's */
-    const char *mirrors;   /* "docker.io=https://one,docker.io=https://two", tried in order; or
-                            * NULL */
-};
+    const char *auth_file; /* Docker's config.json */
+    const char *ca_file;   /* PEM, instead of the system's authorities */
+    const char *mirrors;   /* "docker.io=https://one,docker.io=https://two", tried in order */
+}; /* NULL or "": none */
 
 /* ERR_INVALID names the setting that cannot be used. */
 bool registries_open(const struct registry_settings *settings, struct registries **registries,
