@@ -168,12 +168,12 @@ static bool send_source(struct deploy *deploy, struct str *deployment, struct er
         return error_set(err, ERR_INTERNAL, "the server described a deployment without an id");
     deploy->id = arena_text(&deploy->arena, id);
     deploy->version = arena_text(&deploy->arena, version);
-    progress_object(&deploy->progress, "deployment_created", NULL, "deployment", *deployment);
-    progress_note(&deploy->progress, "Deployment %s queued", deploy->id);
     progress_farewell(&deploy->progress,
                       "helmr: the build of %s goes on: `helmr deployment get %s` shows it, `helmr "
                       "deployment cancel %s` stops it, the same deploy again follows it\n",
                       deploy->version, deploy->version, deploy->version);
+    progress_object(&deploy->progress, "deployment_created", NULL, "deployment", *deployment);
+    progress_note(&deploy->progress, "Deployment %s queued", deploy->id);
     return true;
 }
 

@@ -222,7 +222,7 @@ static void print_tail(const struct progress *progress, const struct step *step)
 
     if (!step_last_line(step))
         return;
-    fprintf(stderr, "The last lines of %s:\n", short_label(step, &arena));
+    fprintf(stderr, "The last lines of %s:\n", step_place(step, &arena));
     for (size_t i = 0; i < STEP_LINES; i++) {
         const char *line = step->lines[(step->next + i) % STEP_LINES];
 

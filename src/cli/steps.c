@@ -307,13 +307,19 @@ struct step *steps_of_output(const struct steps *steps, const struct build_event
     return best;
 }
 
-const char *step_label(const struct step *step, struct arena *arena)
+const char *step_place(const struct step *step, struct arena *arena)
 {
     if (step->total == 0)
         return step->phase;
-    return arena_printf(arena, "%s %" PRId64 "/%" PRId64 " %s",
-                        step->image[0] ? step->image : step->phase, step->index, step->total,
-                        step->text);
+    return arena_printf(arena, "%s %" PRId64 "/%" PRId64,
+                        step->image[0] ? step->image : step->phase, step->index, step->total);
+}
+
+const char *step_label(const struct step *step, struct arena *arena)
+{
+    const char *place = step_place(step, arena);
+
+    return step->text[0] ? arena_printf(arena, "%s %s", place, step->text) : place;
 }
 
 const struct step *steps_failed(const struct steps *steps)

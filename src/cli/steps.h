@@ -55,7 +55,8 @@ struct step *steps_of_output(const struct steps *steps, const struct build_event
 const char *step_add_line(struct step *step, struct str raw);
 const char *step_last_line(const struct step *step); /* NULL: none */
 
-/* "agent 3/7 RUN npm install" or "install". */
+/* "agent 3/7" and "agent 3/7 RUN npm install", or "install" for a phase. */
+const char *step_place(const struct step *step, struct arena *arena);
 const char *step_label(const struct step *step, struct arena *arena);
 
 /* The one to blame when the build failed, or NULL. */

@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 HELMR = os.path.abspath(sys.argv[1])
@@ -299,7 +300,7 @@ def a_key_may_not_make_keys_but_its_owner_may():
 @test
 def json_is_one_document_and_jsonl_one_object_a_line():
     for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
-                 ["task", "list"]):
+                 ["task", "list"], ["secret", "list"]):
         document = json.loads(works(*args, "--json"))
         assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
         for line in works(*args, "--jsonl").splitlines():
@@ -513,6 +514,124 @@ def a_deploy_that_is_stopped_gives_the_cursor_back_and_goes_on():
         text += os.read(terminal, 65536)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+    os.close(terminal)
+
+
+@test
+def a_secret_is_stored_listed_and_never_shown():
+    assert works("secret", "list") == ""
+    assert works("secret", "set", "TOKEN", "first value") == "TOKEN\n"
+    # A pipe is taken byte for byte, the newline at its end too.
+    stored = json.loads(works("secret", "set", "PIPED", "--json", data="  two\nlines\n"))
+    assert stored["name"] == "PIPED" and "value" not in stored, stored
+    lines = [line.split("\t") for line in works("secret", "list").splitlines()]
+    assert sorted(line[0] for line in lines) == ["PIPED", "TOKEN"], lines
+    assert all(len(line) == 3 and line[1].endswith("Z") for line in lines), lines
+    shown = works("secret", "get", "TOKEN")
+    assert [line.split(":")[0] for line in shown.splitlines()] == \
+        ["Name", "Project", "Environment", "Created", "Updated"], shown
+    for args in (["secret", "get", "TOKEN", "--json"], ["secret", "list", "--json"],
+                 ["secret", "list", "--jsonl"]):
+        text = works(*args)
+        assert "first value" not in text and "two" not in text, text
+    assert works("secret", "list", "-e", "staging") == ""
+    fails("secret", "get", "TOKEN", "-e", "staging", says="(secret_not_found)")
+
+
+@test
+def a_secret_is_deleted_only_when_somebody_says_so():
+    fails("secret", "delete", "TOKEN", says="Say so with --yes")
+    assert works("secret", "delete", "TOKEN", "--yes") == "TOKEN deleted\n"
+    fails("secret", "get", "TOKEN", says="(secret_not_found)")
+    fails("secret", "delete", "TOKEN", "--yes", says="(secret_not_found)")
+    assert works("secret", "delete", "PIPED", "--yes", "--json") == \
+        '{"name":"PIPED","status":"deleted"}\n'
+
+
+@test
+def a_bad_secret_is_refused_before_anything_is_sent():
+    nowhere = environment(HELMR_API_KEY="hlmr_sk_x", HELMR_API_URL="http://127.0.0.1:9")
+    fails("secret", "set", "EMPTY", "", env=nowhere, says="this one is empty")
+    fails("secret", "set", "EMPTY", data="", env=nowhere, says="this one is empty")
+    fails("secret", "set", "a b", "x", env=nowhere, says="the name must")
+    fails("secret", "set", "BIG", data="x" * 65537, env=nowhere, says="at most 64 KiB")
+    done = subprocess.run([HELMR, "secret", "set", "BYTES"], env=nowhere, input=b"\xff\xfe",
+                          capture_output=True)
+    assert done.returncode == 1 and b"is UTF-8 text" in done.stderr, done
+    works("secret", "set", "LARGEST", data="\x01" * 65536)
+    works("secret", "delete", "LARGEST", "--yes")
+
+
+def echoes(terminal):
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
+
+
+def asked_for_secret(name):
+    """A prompt on a terminal of its own, as soon as it hides what is typed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(WORK)
+        os.execve(HELMR, [HELMR, "secret", "set", name], environment())
+    text = b""
+    while not text.endswith(b"Value (not shown): "):
+        text += os.read(terminal, 65536)
+    assert not echoes(terminal)
+    return pid, terminal
+
+
+def rest_of(terminal):
+    text = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece
+    except OSError:
+        pass
+    return text.decode()
+
+
+@test
+def a_terminal_is_asked_for_a_secret_and_shows_nothing_of_it():
+    pid, terminal = asked_for_secret("TYPED")
+    os.write(terminal, b"correct horse\n")
+    text = rest_of(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, text
+    assert "horse" not in text and text.endswith("TYPED\r\n"), text
+    os.close(terminal)
+    assert works("secret", "list").startswith("TYPED\t")
+    pid, terminal = asked_for_secret("NOTHING")
+    os.write(terminal, b"\n")
+    text = rest_of(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1 and "is empty" in text, text
+    os.close(terminal)
+
+
+@test
+def whatever_ends_a_prompt_the_terminal_shows_letters_again():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        pid, terminal = asked_for_secret("ENDED")
+        # Ours too, so that its settings can be read when the command has gone.
+        ours = os.open(os.readlink(f"/proc/{pid}/fd/0"), os.O_RDWR | os.O_NOCTTY)
+        os.kill(pid, number)
+        status = os.waitpid(pid, 0)[1]
+        assert echoes(ours), signal.Signals(number).name
+        assert status == (130 << 8 if number == signal.SIGINT else number), status
+        os.close(ours)
+        os.close(terminal)
+    fails("secret", "get", "ENDED", says="(secret_not_found)")
+
+
+@test
+def a_prompt_that_is_stopped_is_asked_again():
+    pid, terminal = asked_for_secret("PAUSED")
+    os.kill(pid, signal.SIGTSTP)
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]) and echoes(terminal)
+    os.kill(pid, signal.SIGCONT)
+    text = b""
+    while not text.endswith(b"Value (not shown): "):
+        text += os.read(terminal, 65536)
+    os.write(terminal, b"value\n")
+    rest_of(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(terminal)
 
 
