@@ -35,10 +35,23 @@ static bool publish(const char *staging, const char *path, struct error *err)
     return folder_remove(staging, err);
 }
 
+static bool fetch(struct line *line, const char *tmp, const char *staging, const char *digest,
+                  int64_t size, struct error *err)
+{
+    AUTO_FD int fd = open_unnamed(tmp, err);
+
+    if (fd < 0 || !line_fetch(line, digest, size, fd, err))
+        return false;
+    if (lseek(fd, 0, SEEK_SET) != 0)
+        return error_errno(err, "rewind the bundle");
+    return archive_unpack(fd, staging, BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, err);
+}
+
 bool bundle_open(struct line *line, const char *work_dir, const char *digest, int64_t size,
                  struct arena *arena, const char **path, struct error *err)
 {
     char *folder = arena_printf(arena, "%s/bundles/%s", work_dir, digest);
+    struct error ignored;
     char id[ID_TEXT];
 
     *path = folder;
@@ -52,13 +65,10 @@ bool bundle_open(struct line *line, const char *work_dir, const char *digest, in
     const char *bundles = arena_printf(arena, "%s/bundles", work_dir);
     if (!directory_make(bundles, 0700, err) || !directory_make(staging, 0755, err))
         return false;
-    AUTO_FD int fd = open_unnamed(tmp, err);
-    if (fd < 0 || !line_fetch(line, digest, size, fd, err))
-        return false;
-    if (lseek(fd, 0, SEEK_SET) != 0)
-        return error_errno(err, "rewind the bundle");
-    return archive_unpack(fd, staging, BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, err) &&
-           publish(staging, folder, err);
+    if (fetch(line, tmp, staging, digest, size, err) && publish(staging, folder, err))
+        return true;
+    (void)!folder_remove(staging, &ignored);
+    return false;
 }
 
 static bool hash_file(int fd, char digest[65], int64_t *size, struct error *err)

@@ -3,23 +3,21 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/own.h"
-#include "base/time.h"
 #include "base/wait.h"
-#include "image/digest.h"
-#include "image/store.h"
+#include "image/config.h"
 #include "worker/worker.h"
 
 #define LAYER_BYTES_MAX (INT64_C(8) * 1024 * 1024 * 1024)
 
 enum {
     CALL_TIMEOUT_MS = 30 * 1000,
-    MANIFEST_MAX = 4 * 1024 * 1024,
-    CONFIG_MAX = 8 * 1024 * 1024,
     LAYERS_MAX = 128,
+    FETCHES_MAX = 4,
     TRIES = 4,
     RETRY_MS = 250,
     WAIT_MS = 200,
@@ -163,49 +161,88 @@ bool share_fetch_blob(struct image_share *share, const char *digest, int64_t siz
     return fine;
 }
 
-/* One part of a manifest: fetched when its descriptor is sound. */
-static bool get_part(struct image_share *share, struct str manifest, const char *at, int64_t max,
-                     struct error *err)
-{
-    struct arena *arena = share->arena;
-    struct str digest;
-    int64_t size;
+/* Blobs of an image, fetched by a few threads with a line each. */
+struct fetch {
+    const struct image_share *share;
+    const struct manifest_blobs *blobs;
+    atomic_size_t next;
+    pthread_mutex_t lock;
+    struct error err; /* the first, under the lock */
+    bool has_failed;
+};
 
-    if (!json_find_text(manifest, arena_printf(arena, "%s.digest", at), arena, &digest) ||
-        !json_find_int(manifest, arena_printf(arena, "%s.size", at), &size) ||
-        !digest_is_valid(digest) || size < 0 || size > max)
-        return error_set(err, ERR_CONTENT_HASH, "the manifest's %s is not sound", at);
-    return share_fetch_blob(share, arena_text(arena, digest), size, err);
+static void note_failure(struct fetch *fetch, const struct error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    if (!fetch->has_failed)
+        fetch->err = *err;
+    fetch->has_failed = true;
+    pthread_mutex_unlock(&fetch->lock);
 }
 
-static bool record(struct image_store *store, const char *reference, const char *digest,
-                   int64_t size, struct error *err)
+static bool is_failing(struct fetch *fetch)
 {
-    AUTO_FD int lock = -1;
+    pthread_mutex_lock(&fetch->lock);
+    bool failing = fetch->has_failed;
+    pthread_mutex_unlock(&fetch->lock);
+    return failing;
+}
 
-    return store_lock(store, &lock, err) &&
-           index_put(store, reference, digest, size, time_now_ms(), err);
+static void *fetch_some(void *arg)
+{
+    struct fetch *fetch = arg;
+    AUTO(share_close) struct image_share share = {0};
+    struct error err;
+    size_t at;
+
+    if (!share_open(fetch->share->lease, NULL, &share, &err)) {
+        note_failure(fetch, &err);
+        return NULL;
+    }
+    while (!is_failing(fetch) && (at = atomic_fetch_add(&fetch->next, 1)) < fetch->blobs->n) {
+        const struct manifest_blob *blob = &fetch->blobs->items[at];
+
+        if (!share_fetch_blob(&share, blob->digest, blob->size, &err))
+            note_failure(fetch, &err);
+    }
+    return NULL;
+}
+
+static bool fetch_blobs(struct image_share *share, const struct manifest_blobs *blobs,
+                        struct error *err)
+{
+    struct fetch fetch = {share, blobs, BLOB_CONFIG, PTHREAD_MUTEX_INITIALIZER, {0}, false};
+    pthread_t threads[FETCHES_MAX];
+    size_t missing = 0, n = 0;
+
+    for (size_t i = BLOB_CONFIG; i < blobs->n; i++)
+        missing += !store_has_blob(share->worker->images, blobs->items[i].digest);
+    while (n < missing && n < FETCHES_MAX &&
+           pthread_create(&threads[n], NULL, fetch_some, &fetch) == 0)
+        n++;
+    if (missing > 0 && n == 0)
+        return error_set(err, ERR_UNAVAILABLE, "no thread could be made");
+    for (size_t i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&fetch.lock);
+    if (fetch.has_failed)
+        *err = fetch.err;
+    return !fetch.has_failed;
 }
 
 bool share_get_image(struct image_share *share, const char *digest, const char *reference,
                      struct error *err)
 {
     struct image_store *store = share->worker->images;
+    struct manifest_blobs blobs;
     AUTO_FD int work = -1;
-    struct str manifest;
 
     if (!image_work(store, &work, err) || !share_fetch_blob(share, digest, -1, err) ||
-        !store_read_blob(store, digest, MANIFEST_MAX, share->arena, &manifest, err) ||
-        !get_part(share, manifest, "config", CONFIG_MAX, err))
+        !manifest_load(store, digest, share->arena, &blobs, err))
         return false;
-    size_t n = json_count(manifest, "layers");
-    if (n > LAYERS_MAX)
+    if (blobs.n > BLOB_LAYERS + LAYERS_MAX)
         return error_set(err, ERR_TOO_LARGE, "the image has over %d layers", LAYERS_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (!get_part(share, manifest, arena_printf(share->arena, "layers.%zu", i), LAYER_BYTES_MAX,
-                      err))
-            return false;
-    return record(store, reference, digest, (int64_t)manifest.len, err);
+    return fetch_blobs(share, &blobs, err) && image_tag(store, reference, digest, err);
 }
 
 static bool put_blob(struct image_share *share, const char *digest, int64_t *size,
@@ -244,20 +281,14 @@ static bool put_object(struct image_share *share, const char *digest, struct jso
 bool share_put_image(struct image_share *share, const struct image *image,
                      struct json_list *objects, struct error *err)
 {
-    struct arena *arena = share->arena;
-    struct str manifest, config;
-
-    *objects =
-        (struct json_list){arena_array(arena, image->n_layers + 2, sizeof(struct wire_object)), 0};
-    if (!store_read_blob(share->worker->images, image->digest, MANIFEST_MAX, arena, &manifest, err))
-        return false;
-    if (!json_find_text(manifest, "config.digest", arena, &config) || !digest_is_valid(config))
-        return error_set(err, ERR_INTERNAL, "the manifest %s has no configuration", image->digest);
+    *objects = (struct json_list){arena_array(share->arena, image->n_layers + BLOB_LAYERS,
+                                              sizeof(struct wire_object)),
+                                  0};
     for (size_t i = 0; i < image->n_layers; i++)
         if (!put_object(share, image->layers[i].digest, objects, err))
             return false;
     /* The manifest last: where it is, everything is. */
-    return put_object(share, arena_text(arena, config), objects, err) &&
+    return put_object(share, image->config_digest, objects, err) &&
            put_object(share, image->digest, objects, err);
 }
 
