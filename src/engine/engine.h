@@ -25,6 +25,12 @@ enum sandbox_layout {
 
 enum network_level { NETWORK_OFF, NETWORK_OPEN };
 
+/* Over one of these nothing goes on: connections are reset, what is no TCP is dropped. */
+struct network_quota {
+    int64_t receive_bytes, send_bytes;
+    int connections; /* at a time */
+};
+
 struct sandbox_bind {
     const char *source, *target; /* target inside the image root (direct) or the agent's root */
     bool writable;
@@ -49,7 +55,8 @@ struct sandbox_spec {
     enum network_level network;
     const char *const *deny; /* CIDRs denied besides the host's list */
     size_t n_deny;
-    int64_t deadline_ms; /* boot time by which the engine process must be up */
+    struct network_quota quota; /* all 0: none */
+    int64_t deadline_ms;        /* boot time by which the engine process must be up */
 };
 
 struct instance;

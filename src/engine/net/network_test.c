@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/time.h"
@@ -222,6 +223,77 @@ TEST(denied_ranges_of_one_sandbox_do_not_touch_another)
     CHECK(is_kept_from(network, PUBLIC));
     CHECK(reaches(other, PUBLIC));
     CHECK(network_rules_hold(network) && network_rules_hold(other));
+    network_release(network);
+    network_release(other);
+}
+
+/* Sends until the quota ends it; false when all of it went through. */
+static bool is_cut_off(void *arg, struct error *err)
+{
+    static const char bytes[65536];
+    const struct attempt *attempt = arg;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval patience = {.tv_sec = 10};
+
+    to.sin_addr.s_addr = htonl(attempt->address);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+        connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+        return error_errno(err, "connect");
+    for (int i = 0; i < 256; i++) {
+        if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0)
+            return errno == ECONNRESET || error_errno(err, "not reset");
+    }
+    return error_set(err, ERR_INTERNAL, "16 MiB went through");
+}
+
+/* Takes what is sent in the other namespace, on a thread of its own. */
+static void *swallow(void *arg)
+{
+    static char bytes[65536];
+    struct pollfd ready = {.fd = *(int *)arg, .events = POLLIN};
+
+    if (poll(&ready, 1, REACHED_MS) != 1)
+        return NULL;
+    AUTO_FD int fd = accept(ready.fd, NULL, NULL);
+    for (ready.fd = fd; fd >= 0 && poll(&ready, 1, REACHED_MS) == 1;) {
+        if (recv(fd, bytes, sizeof(bytes), 0) <= 0)
+            break;
+    }
+    return NULL;
+}
+
+TEST(a_quota_ends_what_one_sandbox_may_move)
+{
+    AUTO(outside_close) struct outside outside = {.netns = -1, .server = -1, .host_server = -1};
+    struct sandbox_spec spec = {
+        .quota = {.receive_bytes = 1 << 20, .send_bytes = 1 << 20, .connections = 8}
+    };
+    struct attempt attempt = {PUBLIC, REACHED_MS};
+    struct network *network, *other;
+    struct error err = {0};
+    pthread_t thread;
+
+    const char *why = why_not();
+    if (why)
+        SKIP(why);
+    id_make(spec.id);
+    CHECK(outside_open(&outside, &err));
+    CHECK(network_take(outside.pool, &spec, &network, &err));
+    CHECK(take(&outside, NULL, &other, &err));
+    CHECK(reaches(network, PUBLIC));
+    CHECK(network_rules_hold(network)); /* what is used does not count */
+    close(accept(outside.server, NULL, NULL));
+
+    CHECK(pthread_create(&thread, NULL, swallow, &outside.server) == 0);
+    bool ok = netns_run(network->inner_fd, is_cut_off, &attempt, &err);
+    pthread_join(thread, NULL);
+    if (!ok)
+        printf("# %s\n", err.text);
+    CHECK(ok);
+    CHECK(is_kept_from(network, PUBLIC));
+    CHECK(reaches(other, PUBLIC));
+    CHECK(network_rules_hold(network));
     network_release(network);
     network_release(other);
 }

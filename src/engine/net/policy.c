@@ -157,10 +157,33 @@ bool policy_deny(int edge_fd, const char *const *ranges, size_t n, struct error 
                            nft(edge_fd, argv, buf_str(&script), NULL, err));
 }
 
+/* What comes in is counted on the way out too, where a reset reaches the guest. */
+static const char quota_rules[] =
+    "add quota inet helmr received { over %lld bytes }\n"
+    "add quota inet helmr sent { over %lld bytes }\n"
+    "add chain inet helmr over\n"
+    "add rule inet helmr over meta l4proto tcp reject with tcp reset\n"
+    "add rule inet helmr over drop\n"
+    "insert rule inet helmr egress ct count over %d jump over\n"
+    "insert rule inet helmr forward iifname \"in0\" quota name \"sent\" jump over\n"
+    "insert rule inet helmr forward iifname { \"in0\", \"up0\" } quota name \"received\" jump "
+    "over\n";
+
+bool policy_limit(int edge_fd, const struct network_quota *quota, struct error *err)
+{
+    const char *const argv[] = {"nft", "-f", "-", NULL};
+    char script[sizeof(quota_rules) + 64];
+
+    snprintf(script, sizeof(script), quota_rules, (long long)quota->receive_bytes,
+             (long long)quota->send_bytes, quota->connections);
+    return nft(edge_fd, argv, str_of(script), NULL, err);
+}
+
+/* As text: the JSON of a quota tells what is used of it, stateless or not. */
 bool policy_digest(int edge_fd, uint8_t digest[BLAKE2B_LEN], struct error *err)
 {
     AUTO(buf_finish) struct buf listing = {.max = LISTING_MAX};
-    const char *const argv[] = {"nft", "-s", "-j", "list", "ruleset", NULL};
+    const char *const argv[] = {"nft", "-s", "-a", "list", "ruleset", NULL};
     struct blake2b state;
 
     if (!nft(edge_fd, argv, (struct str){0}, &listing, err))

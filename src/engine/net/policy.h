@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/hash.h"
+#include "engine/engine.h"
 #include "engine/net/cidr.h"
 
 struct policy {
@@ -26,6 +27,9 @@ bool policy_load(const struct policy *policy, int edge_fd, struct error *err) MU
 
 /* More ranges to deny, for one sandbox. */
 bool policy_deny(int edge_fd, const char *const *ranges, size_t n, struct error *err) MUST_USE;
+
+/* Limits what one sandbox moves in all. */
+bool policy_limit(int edge_fd, const struct network_quota *quota, struct error *err) MUST_USE;
 
 /* The hash of the rules as the kernel has them; counters left out. */
 bool policy_digest(int edge_fd, uint8_t digest[BLAKE2B_LEN], struct error *err) MUST_USE;

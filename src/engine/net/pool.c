@@ -262,6 +262,18 @@ static struct network *ready_pop(struct network_pool *pool)
     return found;
 }
 
+/* What this sandbox alone is denied or limited to. */
+static bool narrow(struct network *network, const struct sandbox_spec *spec, struct error *err)
+{
+    bool has_quota = spec->quota.receive_bytes > 0;
+
+    if (spec->n_deny == 0 && !has_quota)
+        return true;
+    return (spec->n_deny == 0 || policy_deny(network->edge_fd, spec->deny, spec->n_deny, err)) &&
+           (!has_quota || policy_limit(network->edge_fd, &spec->quota, err)) &&
+           policy_digest(network->edge_fd, network->rules, err);
+}
+
 bool network_take(struct network_pool *pool, const struct sandbox_spec *spec,
                   struct network **network, struct error *err)
 {
@@ -269,8 +281,7 @@ bool network_take(struct network_pool *pool, const struct sandbox_spec *spec,
 
     if (!taken && !network_make(pool->host, &pool->policy, pool->dns, &taken, err))
         return false;
-    if (spec->n_deny > 0 && (!policy_deny(taken->edge_fd, spec->deny, spec->n_deny, err) ||
-                             !policy_digest(taken->edge_fd, taken->rules, err))) {
+    if (!narrow(taken, spec, err)) {
         network_unmake(taken);
         return false;
     }
