@@ -1,6 +1,7 @@
 #include "base/command.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define PROGRAM "helmr"
 
@@ -314,4 +315,19 @@ const char *invocation_nth(const struct invocation *invocation, const char *opti
             return invocation->values[i].value;
     }
     return NULL;
+}
+
+bool invocation_confirm(const struct invocation *invocation, const char *question, bool *agreed,
+                        struct error *err)
+{
+    char answer[16] = "";
+
+    *agreed = true;
+    if (invocation_has(invocation, "yes"))
+        return true;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return error_set(err, ERR_INVALID, "%s Say so with --yes", question);
+    fprintf(stderr, "%s [y/N] ", question);
+    *agreed = fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    return true;
 }

@@ -64,6 +64,11 @@ const char *invocation_value(const struct invocation *invocation, const char *op
 /* The i-th value of a repeated option, or NULL. */
 const char *invocation_nth(const struct invocation *invocation, const char *option, size_t index);
 
+/* Asks on a terminal; without --yes and without a terminal it is an error. *agreed is false when
+ * the answer was no. */
+bool invocation_confirm(const struct invocation *invocation, const char *question, bool *agreed,
+                        struct error *err) MUST_USE;
+
 void command_print_help(const struct command *table, size_t n, const struct command *command,
                         FILE *out); /* command NULL: the overview */
 

@@ -135,7 +135,7 @@ bool key_revoke_command(const struct invocation *invocation, int *exit_code, str
     *exit_code = 0;
     snprintf(question, sizeof question, "Revoke the key %.48s? What uses it will stop working.",
              id);
-    if (!output_confirm(invocation, question, &agreed, err))
+    if (!invocation_confirm(invocation, question, &agreed, err))
         return false;
     if (!agreed) {
         *exit_code = 1;

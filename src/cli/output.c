@@ -192,18 +192,3 @@ void output_console(const struct api *api, const char *kind, struct str id)
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "console: %s/%s/%.*s\n", api->url, kind, (int)id.len, id.ptr);
 }
-
-bool output_confirm(const struct invocation *invocation, const char *question, bool *agreed,
-                    struct error *err)
-{
-    char answer[16] = "";
-
-    *agreed = true;
-    if (invocation_has(invocation, "yes"))
-        return true;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return error_set(err, ERR_INVALID, "%s Say so with --yes", question);
-    fprintf(stderr, "%s [y/N] ", question);
-    *agreed = fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
-    return true;
-}

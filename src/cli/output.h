@@ -48,8 +48,3 @@ struct str output_layer(struct str layer, struct arena *arena);
 
 /* `console: <url>` for people, on stderr, when it is a terminal. */
 void output_console(const struct api *api, const char *kind, struct str id);
-
-/* Asks on a terminal; without --yes and without a terminal it is an error. *agreed is false when
- * the answer was no. */
-bool output_confirm(const struct invocation *invocation, const char *question, bool *agreed,
-                    struct error *err) MUST_USE;

@@ -152,7 +152,7 @@ bool secret_delete_command(const struct invocation *invocation, int *exit_code, 
     if (!name_check(NAME_SECRET, "the name", str_of(name), err))
         return false;
     snprintf(question, sizeof question, "Delete the secret %s? What needs it will fail.", name);
-    if (!output_confirm(invocation, question, &agreed, err))
+    if (!invocation_confirm(invocation, question, &agreed, err))
         return false;
     if (!agreed) {
         *exit_code = 1;

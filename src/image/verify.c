@@ -153,8 +153,7 @@ static void count_rest(struct verifier *verifier)
             verdict->stale_steps += thing->has_layer && (!thing->blob || thing->blob->is_gone);
         } else if (thing->kind == THING_LAYER) {
             verdict->layers++;
-            verdict->stray_layers +=
-                !thing->reach || !disk_has(verifier->store->unpacked_fd, thing->name);
+            verdict->stray_layers += !thing->reach;
         }
     }
     if (disk_list(verifier->store->temporary_fd, LEFTOVERS_MAX, &names, &ignored))

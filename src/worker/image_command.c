@@ -1,47 +1,94 @@
-/* `helmr image …`: the local image store, from the command line. */
+/* `helmr image bootstrap` and `helmr image list`, and what the other image commands share. */
+#include "worker/image_command.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/own.h"
 #include "base/table.h"
-#include "base/time.h"
-#include "image/image.h"
+#include "image/config.h"
 #include "worker/commands.h"
-#include "worker/settings.h"
 
-enum { OUTPUT_MAX = 4 * 1024 * 1024 };
+enum { OUTPUT_MAX = 16 * 1024 * 1024, NAMES_SHOWN = 3, SHORT_DIGEST = 19 };
 
 static const char default_image[] = "node:24-bookworm-slim";
 
-static bool open_store(const struct invocation *invocation, struct image_store **store,
-                       struct error *err)
+bool image_host_open(const struct invocation *invocation, struct image_host *host,
+                     struct error *err)
 {
-    AUTO(worker_settings_finish) struct worker_settings settings;
-
-    return worker_settings_read_host(invocation, &settings, err) &&
-           directory_make(settings.work_dir, 0700, err) &&
-           image_store_open(settings.work_dir, store, err);
+    *host = (struct image_host){0};
+    if (!worker_settings_read_host(invocation, &host->settings, err))
+        return false;
+    if (directory_make(host->settings.work_dir, 0700, err) &&
+        image_store_open(host->settings.work_dir, &host->store, err))
+        return true;
+    worker_settings_finish(&host->settings);
+    return false;
 }
 
-static void print_progress(void *arg, const char *line)
+void image_host_finish(struct image_host *host)
 {
-    fprintf(arg, "%s\n", line);
+    image_store_close(host->store);
+    worker_settings_finish(&host->settings);
+    *host = (struct image_host){0};
+}
+
+struct image_meter image_meter(bool is_wordy)
+{
+    return (struct image_meter){.is_terminal = isatty(STDERR_FILENO), .is_wordy = is_wordy};
+}
+
+void image_meter_line(void *arg, const char *line)
+{
+    struct image_meter *meter = arg;
+
+    if (meter->is_terminal)
+        fprintf(stderr, "\r\033[K%s", line);
+    else if (meter->is_wordy)
+        fprintf(stderr, "%s\n", line);
+    meter->is_open = true;
+}
+
+void image_meter_end(struct image_meter *meter)
+{
+    if (meter->is_terminal && meter->is_open)
+        fprintf(stderr, "\r\033[K");
+    meter->is_open = false;
+}
+
+struct str image_size_text(int64_t bytes, bool is_terminal, struct arena *arena)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes / 1024;
+    size_t unit = 0;
+
+    if (!is_terminal)
+        return str_of(arena_printf(arena, "%lld", (long long)bytes));
+    for (; size >= 1024 && unit + 1 < COUNT_OF(units); unit++)
+        size /= 1024;
+    return str_of(arena_printf(arena, "%.1f %s", size, units[unit]));
+}
+
+bool image_print_json(const struct buf *text)
+{
+    return fwrite(text->bytes, 1, text->len, stdout) == text->len && putchar('\n') != EOF;
 }
 
 bool image_bootstrap_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
+    AUTO(image_host_finish) struct image_host host = {0};
     const char *reference = invocation->n_args ? invocation->args[0] : default_image;
-    struct image_store *store;
+    struct image_meter meter = image_meter(true);
     char digest[DIGEST_TEXT];
 
     *exit_code = 0;
-    if (!open_store(invocation, &store, err))
-        return false;
-    bool made = image_bootstrap(store, reference, invocation_has(invocation, "force"),
-                                print_progress, stderr, digest, err);
-    image_store_close(store);
-    if (!made)
+    /* Its lines are worth keeping: each is a stage of minutes. */
+    meter.is_terminal = false;
+    if (!image_host_open(invocation, &host, err) ||
+        !image_bootstrap(host.store, reference, invocation_has(invocation, "force"),
+                         image_meter_line, &meter, digest, err))
         return false;
     if (invocation_has(invocation, "json"))
         printf("{\"reference\":\"%s\",\"digest\":\"%s\"}\n", reference, digest);
@@ -50,32 +97,119 @@ bool image_bootstrap_command(const struct invocation *invocation, int *exit_code
     return true;
 }
 
-static void write_entry(struct json_writer *writer, const struct image_entry *entry)
+/* An image, and what it consists of: config and layers, or nothing when it cannot be read. */
+struct listed {
+    const struct image_entry *entry;
+    struct manifest_blobs blobs;
+};
+
+static size_t n_layers(const struct listed *image)
+{
+    return image->blobs.n > BLOB_LAYERS ? image->blobs.n - BLOB_LAYERS : 0;
+}
+
+static bool is_built_on(const struct listed *image, const struct listed *base)
+{
+    if (strcmp(image->entry->digest, base->entry->digest) == 0)
+        return true;
+    if (n_layers(base) == 0 || n_layers(image) < n_layers(base))
+        return false;
+    for (size_t i = BLOB_LAYERS; i < base->blobs.n; i++)
+        if (strcmp(image->blobs.items[i].digest, base->blobs.items[i].digest) != 0)
+            return false;
+    return true;
+}
+
+static struct str deployment_of(const struct listed *image)
+{
+    static const size_t skipped = sizeof "helmr.local/" - 1;
+    struct str name = image->entry->reference;
+
+    return (struct str){name.ptr + skipped, name.len - skipped};
+}
+
+static struct str *users_of(const struct listed *images, size_t n, const struct listed *base,
+                            struct arena *arena, size_t *n_users)
+{
+    struct str *users = arena_array(arena, n + 1, sizeof *users);
+
+    *n_users = 0;
+    for (size_t i = 0; i < n; i++)
+        if (reference_is_local(images[i].entry->reference) && is_built_on(&images[i], base))
+            users[(*n_users)++] = deployment_of(&images[i]);
+    return users;
+}
+
+static bool list_images(struct image_store *store, struct arena *arena, struct listed **images,
+                        size_t *n, struct error *err)
+{
+    const struct image_entry *entries;
+    struct error ignored;
+
+    if (!image_list(store, arena, &entries, n, err))
+        return false;
+    *images = arena_array(arena, *n + 1, sizeof **images);
+    for (size_t i = 0; i < *n; i++) {
+        struct listed *image = &(*images)[i];
+        image->entry = &entries[i];
+        if (!manifest_load(store, entries[i].digest, arena, &image->blobs, &ignored))
+            image->blobs = (struct manifest_blobs){0};
+    }
+    return true;
+}
+
+bool image_used_by(struct image_store *store, const char *digest, struct arena *arena,
+                   struct str **names, size_t *n, struct error *err)
+{
+    struct image_entry entry = {0};
+    struct listed base = {.entry = &entry}, *images;
+    struct error ignored;
+    size_t n_images;
+
+    memcpy(entry.digest, digest, DIGEST_TEXT);
+    if (!list_images(store, arena, &images, &n_images, err))
+        return false;
+    if (!manifest_load(store, digest, arena, &base.blobs, &ignored))
+        base.blobs = (struct manifest_blobs){0};
+    *names = users_of(images, n_images, &base, arena, n);
+    return true;
+}
+
+static void write_entry(struct json_writer *writer, const struct image_entry *entry,
+                        const struct str *users, size_t n_users)
 {
     json_open(writer, NULL);
     json_text(writer, "reference", entry->reference);
     json_string(writer, "digest", entry->digest);
     json_int(writer, "size", entry->size);
+    json_open_list(writer, "used_by");
+    for (size_t i = 0; i < n_users; i++)
+        json_text(writer, NULL, users[i]);
+    json_close_list(writer);
     json_time(writer, "created_at", entry->created_ms);
     json_close(writer);
 }
 
-static bool print_json(const struct image_entry *entries, size_t n, bool by_line, struct error *err)
+static bool print_json(const struct listed *images, size_t n, bool by_line, struct arena *arena,
+                       struct error *err)
 {
     AUTO(buf_finish) struct buf text = {.max = OUTPUT_MAX};
+    struct json_writer writer = json_begin(&text);
 
-    for (size_t i = 0; by_line && i < n; i++) {
-        struct json_writer line = json_begin(&text);
-        write_entry(&line, &entries[i]);
-        if (!json_end(&line, err) || !buf_append(&text, STR("\n"), err))
+    if (!by_line) {
+        json_open(&writer, NULL);
+        json_open_list(&writer, "images");
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t n_users;
+        const struct str *users = users_of(images, n, &images[i], arena, &n_users);
+        if (by_line)
+            writer = json_begin(&text);
+        write_entry(&writer, images[i].entry, users, n_users);
+        if (by_line && (!json_end(&writer, err) || !buf_append(&text, STR("\n"), err)))
             return false;
     }
     if (!by_line) {
-        struct json_writer writer = json_begin(&text);
-        json_open(&writer, NULL);
-        json_open_list(&writer, "images");
-        for (size_t i = 0; i < n; i++)
-            write_entry(&writer, &entries[i]);
         json_close_list(&writer);
         json_close(&writer);
         if (!json_end(&writer, err) || !buf_append(&text, STR("\n"), err))
@@ -85,41 +219,57 @@ static bool print_json(const struct image_entry *entries, size_t n, bool by_line
     return true;
 }
 
-static void print_table(const struct image_entry *entries, size_t n, struct arena *arena)
+/* All in a pipe; on a terminal the first few. */
+static struct str join(const struct str *users, size_t n, bool is_terminal, struct arena *arena)
 {
-    static const char *const columns[] = {"REFERENCE", "DIGEST", "SIZE", "CREATED"};
+    size_t shown = is_terminal && n > NAMES_SHOWN ? NAMES_SHOWN : n;
+    char *text = arena_text(arena, STR(""));
+
+    for (size_t i = 0; i < shown; i++)
+        text = arena_printf(arena, "%s%s%.*s", text, i ? "," : "", (int)users[i].len, users[i].ptr);
+    if (shown < n)
+        text = arena_printf(arena, "%s and %zu more", text, n - shown);
+    return str_of(text);
+}
+
+static void print_table(const struct listed *images, size_t n, struct arena *arena)
+{
+    static const char *const columns[] = {"REFERENCE", "DIGEST", "SIZE", "USED BY"};
     AUTO(table_finish) struct table table;
+    bool is_terminal = isatty(STDOUT_FILENO);
 
     table_init(&table, columns, COUNT_OF(columns));
     for (size_t i = 0; i < n; i++) {
-        char *when = arena_alloc(arena, TIME_TEXT_MAX);
+        const struct image_entry *entry = images[i].entry;
+        struct str digest = str_of(entry->digest);
+        size_t n_users;
+        const struct str *users = users_of(images, n, &images[i], arena, &n_users);
+        if (is_terminal)
+            digest.len = SHORT_DIGEST;
         const struct str cells[] = {
-            entries[i].reference,
-            str_of(entries[i].digest),
-            str_of(arena_printf(arena, "%lld", (long long)entries[i].size)),
-            str_of(time_format(entries[i].created_ms, when)),
+            entry->reference,
+            digest,
+            image_size_text(entry->size, is_terminal, arena),
+            join(users, n_users, is_terminal, arena),
         };
         table_row(&table, cells);
     }
-    table_print(&table, stdout, isatty(STDOUT_FILENO));
+    table_print(&table, stdout, is_terminal);
 }
 
 bool image_list_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    const struct image_entry *entries;
-    struct image_store *store;
+    AUTO(image_host_finish) struct image_host host = {0};
+    struct listed *images;
     size_t n;
 
     *exit_code = 0;
-    if (!open_store(invocation, &store, err))
-        return false;
-    bool fine = image_list(store, &arena, &entries, &n, err);
-    image_store_close(store);
-    if (!fine)
+    if (!image_host_open(invocation, &host, err) ||
+        !list_images(host.store, &arena, &images, &n, err))
         return false;
     if (invocation_has(invocation, "json") || invocation_has(invocation, "jsonl"))
-        return print_json(entries, n, invocation_has(invocation, "jsonl"), err);
-    print_table(entries, n, &arena);
+        return print_json(images, n, invocation_has(invocation, "jsonl"), &arena, err);
+    print_table(images, n, &arena);
     return true;
 }
