@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
-#include <sys/xattr.h>
 
+#include "base/file.h"
 #include "base/own.h"
+#include "image/copy_up.h"
 #include "image/disk.h"
+#include "image/extract_content.h"
+#include "image/extract_facts.h"
 
 struct late_folder {
     char *path;
@@ -21,6 +24,7 @@ struct extract {
     /* Times of folders are set at the end: every new entry changes them. */
     struct late_folder *folders;
     size_t n_folders, room;
+    bool hides_root; /* the layer shows nothing of those below */
 };
 
 static void extract_finish(struct extract *extract)
@@ -32,69 +36,6 @@ static void extract_finish(struct extract *extract)
         close(extract->parent);
 }
 
-bool extract_keeps_attribute(const char *name)
-{
-    /* user.overlay.* would be read as a marker by an unprivileged overlay mount. */
-    return strcmp(name, "security.capability") == 0 ||
-           (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0);
-}
-
-bool extract_set_opaque(int folder, struct error *err)
-{
-    return fsetxattr(folder, OVERLAY_OPAQUE, "y", 1, 0) == 0 ||
-           error_errno(err, "mark a folder opaque");
-}
-
-static struct timespec modified_of(struct archive_entry *entry)
-{
-    return (struct timespec){archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)};
-}
-
-static bool set_attributes(int fd, struct archive_entry *entry, struct error *err)
-{
-    const char *name;
-    const void *value;
-    size_t len;
-
-    (void)archive_entry_xattr_reset(entry);
-    while (archive_entry_xattr_next(entry, &name, &value, &len) == ARCHIVE_OK)
-        if (extract_keeps_attribute(name) && fsetxattr(fd, name, value, len, 0) != 0)
-            return error_errno(err, "set attribute %s", name);
-    return true;
-}
-
-static bool owner_of(struct archive_entry *entry, uid_t *uid, gid_t *gid, struct error *err)
-{
-    int64_t user = archive_entry_uid(entry), group = archive_entry_gid(entry);
-
-    if (user < 0 || group < 0 || user >= UINT32_MAX || group >= UINT32_MAX)
-        return error_set(err, ERR_ARCHIVE_INVALID, "the archive names an owner that cannot be");
-    *uid = (uid_t)user;
-    *gid = (gid_t)group;
-    return true;
-}
-
-/* Mode after owner, and attributes last: a change of owner clears set-uid and capabilities. */
-static bool set_facts(struct extract *extract, int fd, struct archive_entry *entry,
-                      struct error *err)
-{
-    mode_t mode = archive_entry_perm(entry) & 07777;
-    uid_t uid = 0;
-    gid_t gid = 0;
-
-    if (extract->spec->kind == EXTRACT_PROJECT) {
-        bool is_open = archive_entry_filetype(entry) == AE_IFDIR || (mode & 0111);
-        return fchmod(fd, is_open ? 0755 : 0644) == 0 || error_errno(err, "chmod");
-    }
-    if (!owner_of(entry, &uid, &gid, err))
-        return false;
-    if (fchown(fd, uid, gid) != 0)
-        return error_errno(err, "chown");
-    if (fchmod(fd, mode) != 0)
-        return error_errno(err, "chmod");
-    return set_attributes(fd, entry, err);
-}
-
 /* Whiteouts are the only devices ever made here. */
 static bool is_whiteout(int parent, const char *name)
 {
@@ -103,43 +44,20 @@ static bool is_whiteout(int parent, const char *name)
     return fstatat(parent, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISCHR(found.st_mode);
 }
 
-static bool copy_facts(int from, int to, struct error *err)
+static bool has_below(const struct extract *extract)
 {
-    struct stat facts;
-    char names[4096], value[4096];
-
-    if (fstat(from, &facts) != 0 || fchown(to, facts.st_uid, facts.st_gid) != 0 ||
-        fchmod(to, facts.st_mode & 07777) != 0)
-        return error_errno(err, "copy a folder's owner");
-    ssize_t len = flistxattr(from, names, sizeof names);
-    for (const char *name = names; len > 0 && name < names + len; name += strlen(name) + 1) {
-        ssize_t n = extract_keeps_attribute(name) ? fgetxattr(from, name, value, sizeof value) : -1;
-        if (n >= 0 && fsetxattr(to, name, value, (size_t)n, 0) != 0)
-            return error_errno(err, "set attribute %s", name);
-    }
-    return true;
+    return extract->spec->below && extract->spec->below->n > 0;
 }
 
-/* A folder the archive does not list keeps the owner and mode it has in the layers below. */
-static bool inherit_facts(struct extract *extract, const char *path, int fd, struct error *err)
+/* What the image has at a path with this layer on top, as far as it has come. */
+static bool look(const struct extract *extract, const char *path, struct view *merged,
+                 struct view_place *place, bool *blocked, struct error *err)
 {
-    const struct view *below = extract->spec->below;
-    struct view_place place;
-    bool blocked;
-
-    if (!below)
-        return true;
-    if (!view_look(below, path, &place, &blocked, err))
-        return false;
-    if (blocked || (place.is_there && !S_ISDIR(place.facts.st_mode)))
-        return error_set(err, ERR_ARCHIVE_INVALID,
-                         "the archive's folder \"%.128s\" is no folder in a lower layer", path);
-    if (!place.is_there)
-        return true;
-    AUTO_FD int lower = disk_open(below->layers[place.layer], path, O_RDONLY | O_DIRECTORY);
-    if (lower < 0)
-        return error_errno(err, "open %s", path);
-    return copy_facts(lower, fd, err);
+    *merged = *extract->spec->below;
+    if (merged->n == VIEW_LAYERS_MAX)
+        return error_set(err, ERR_TOO_LARGE, "an image has over %d layers", VIEW_LAYERS_MAX);
+    merged->layers[merged->n++] = extract->spec->root;
+    return view_look(merged, path, place, blocked, err);
 }
 
 static void refuse_folder(int parent, const char *name, const char *path, struct error *err)
@@ -152,19 +70,26 @@ static void refuse_folder(int parent, const char *name, const char *path, struct
                     path, is_link ? "symbolic link" : "file");
 }
 
-/* Makes folder `name` and opens it; *made says that it is new. -1 on failure. A whiteout there
- * turns into opaqueness. */
-static int make_folder(int parent, const char *name, const char *path, bool *made,
+/* Makes room for a new entry. Of two entries for one place in a layer the last counts, as in other
+ * tools; *hides says that something of the layers below must not come back there. */
+static bool free_place(struct extract *extract, const char *name, const char *path, bool *hides,
                        struct error *err)
 {
-    bool hides = is_whiteout(parent, name);
+    *hides = disk_has(extract->parent, name);
+    if (!*hides)
+        return true;
+    if (extract->spec->kind == EXTRACT_PROJECT)
+        return error_set(err, ERR_ARCHIVE_INVALID, "the archive has \"%.128s\" twice", path);
+    return tree_remove(extract->parent, name, err);
+}
 
-    if (hides && unlinkat(parent, name, 0) != 0) {
-        (void)error_errno(err, "remove %s", name);
-        return -1;
-    }
-    *made = mkdirat(parent, name, 0755) == 0;
-    if (!*made && errno != EEXIST) {
+/* Opens folder `name`, made if need be. -1 on failure. */
+static int make_folder(int parent, const char *name, const char *path, bool hides,
+                       struct error *err)
+{
+    bool made = mkdirat(parent, name, 0755) == 0;
+
+    if (!made && errno != EEXIST) {
         (void)error_errno(err, "mkdir %s", path);
         return -1;
     }
@@ -173,13 +98,38 @@ static int make_folder(int parent, const char *name, const char *path, bool *mad
         refuse_folder(parent, name, path, err);
         return -1;
     }
-    if (*made && fchmod(folder, 0755) != 0) {
+    if (made && fchmod(folder, 0755) != 0) {
         (void)error_errno(err, "chmod %s", path);
         return -1;
     }
     if (hides && !extract_set_opaque(folder, err))
         return -1;
     return take_fd(&folder);
+}
+
+/* A folder the archive does not list keeps the owner and mode it has in the layers below. */
+static bool make_unlisted(struct extract *extract, int parent, const char *name, const char *path,
+                          struct error *err)
+{
+    struct view_place place = {0};
+    bool blocked = false, hides = is_whiteout(parent, name);
+    struct view merged;
+
+    if (hides && unlinkat(parent, name, 0) != 0)
+        return error_errno(err, "remove %s", path);
+    if (!hides && has_below(extract) && !look(extract, path, &merged, &place, &blocked, err))
+        return false;
+    bool is_lower = place.is_there && place.layer < merged.n - 1;
+    if (blocked || (is_lower && !S_ISDIR(place.facts.st_mode)))
+        return error_set(err, ERR_ARCHIVE_INVALID,
+                         "the archive's folder \"%.128s\" is no folder in a lower layer", path);
+    AUTO_FD int folder = make_folder(parent, name, path, hides, err);
+    if (folder < 0 || !is_lower)
+        return folder >= 0;
+    AUTO_FD int lower = disk_open(merged.layers[place.layer], path, O_RDONLY | O_DIRECTORY);
+    if (lower < 0)
+        return error_errno(err, "open %s", path);
+    return copy_up_facts(lower, folder, err);
 }
 
 static bool make_parents(struct extract *extract, const char *path, struct error *err)
@@ -194,14 +144,12 @@ static bool make_parents(struct extract *extract, const char *path, struct error
         char kept = part[i];
         part[i] = '\0';
         const char *name;
-        bool made = false;
         AUTO_FD int parent = disk_open_parent(extract->spec->root, part, &name);
         if (parent < 0)
             return error_set(err, ERR_ARCHIVE_INVALID,
                              "the archive's entries pass through \"%.128s\", which is no folder",
                              part);
-        AUTO_FD int fd = make_folder(parent, name, part, &made, err);
-        if (fd < 0 || (made && !inherit_facts(extract, part, fd, err)))
+        if (!make_unlisted(extract, parent, name, part, err))
             return false;
         part[i] = kept;
     }
@@ -248,87 +196,58 @@ static void remember_folder(struct extract *extract, const char *path, struct ti
     extract->folders[extract->n_folders++] = (struct late_folder){alloc_text(path), modified};
 }
 
-/* Makes room for a new entry: only our own whiteout may be there. */
-static bool free_place(struct extract *extract, const char *name, const char *path,
-                       struct error *err)
+static bool is_folder(int parent, const char *name)
 {
-    if (!disk_has(extract->parent, name))
-        return true;
-    if (!is_whiteout(extract->parent, name))
-        return error_set(err, ERR_ARCHIVE_INVALID, "the archive has \"%.128s\" twice", path);
-    return unlinkat(extract->parent, name, 0) == 0 || error_errno(err, "remove %s", path);
+    struct stat found;
+
+    return fstatat(parent, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
 }
 
 static bool put_folder(struct extract *extract, struct archive_entry *entry, const char *name,
                        const char *path, struct error *err)
 {
-    bool made;
-    AUTO_FD int fd = make_folder(extract->parent, name, path, &made, err);
+    bool hides = false, may_replace = extract->spec->kind == EXTRACT_LAYER;
 
-    if (fd < 0 || !set_facts(extract, fd, entry, err))
+    if (may_replace && !is_folder(extract->parent, name) &&
+        !free_place(extract, name, path, &hides, err))
         return false;
-    remember_folder(extract, path, modified_of(entry));
+    AUTO_FD int fd = make_folder(extract->parent, name, path, hides && has_below(extract), err);
+
+    if (fd < 0 || !facts_set(fd, extract->spec->kind, entry, err))
+        return false;
+    remember_folder(extract, path, facts_modified(entry));
     return true;
 }
 
-static bool write_content(struct extract *extract, int fd, int64_t size, struct error *err)
+/* Mostly the place is free, so that is not asked first. */
+static int create_file(struct extract *extract, const char *name, const char *path,
+                       struct error *err)
 {
-    struct str bytes;
-    int64_t offset;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(extract->parent, name, flags, 0600);
+    bool hides;
 
-    for (;;) {
-        if (!tar_reader_data(extract->reader, &bytes, &offset, err))
-            return false;
-        if (!bytes.len)
-            return ftruncate(fd, size) == 0 || error_errno(err, "truncate");
-        if (offset < 0 || offset > size || (int64_t)bytes.len > size - offset)
-            return error_set(err, ERR_ARCHIVE_INVALID, "an entry is longer than it says");
-        while (bytes.len) {
-            ssize_t n = pwrite(fd, bytes.ptr, bytes.len, offset);
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n < 0)
-                return error_errno(err, "write");
-            bytes = (struct str){bytes.ptr + n, bytes.len - (size_t)n};
-            offset += n;
-        }
+    if (fd < 0 && errno == EEXIST) {
+        if (!free_place(extract, name, path, &hides, err))
+            return -1;
+        fd = openat(extract->parent, name, flags, 0600);
     }
+    if (fd < 0)
+        (void)error_errno(err, "create %s", path);
+    return fd;
 }
 
 static bool put_file(struct extract *extract, struct archive_entry *entry, const char *name,
                      const char *path, struct error *err)
 {
-    if (!free_place(extract, name, path, err))
-        return false;
-    AUTO_FD int fd =
-        openat(extract->parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    AUTO_FD int fd = create_file(extract, name, path, err);
     if (fd < 0)
-        return error_errno(err, "create %s", path);
-    struct timespec times[2] = {modified_of(entry), modified_of(entry)};
-    if (!write_content(extract, fd, archive_entry_size(entry), err) ||
-        !set_facts(extract, fd, entry, err))
+        return false;
+    struct timespec times[2] = {facts_modified(entry), facts_modified(entry)};
+    if (!extract_content(extract->reader, fd, archive_entry_size(entry), err) ||
+        !facts_set(fd, extract->spec->kind, entry, err))
         return error_wrap(err, "%.128s", path);
     return futimens(fd, times) == 0 || error_errno(err, "set times of %s", path);
-}
-
-/* Owner, mode and times of what cannot be opened. */
-static bool set_facts_at(struct extract *extract, struct archive_entry *entry, const char *name,
-                         struct error *err)
-{
-    struct timespec times[2] = {modified_of(entry), modified_of(entry)};
-    uid_t uid = 0;
-    gid_t gid = 0;
-
-    if (extract->spec->kind == EXTRACT_LAYER &&
-        (!owner_of(entry, &uid, &gid, err) ||
-         (fchownat(extract->parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) != 0 &&
-          !error_errno(err, "chown %s", name))))
-        return false;
-    if (archive_entry_filetype(entry) == AE_IFIFO &&
-        fchmodat(extract->parent, name, archive_entry_perm(entry) & 07777, 0) != 0)
-        return error_errno(err, "chmod %s", name);
-    return utimensat(extract->parent, name, times, AT_SYMLINK_NOFOLLOW) == 0 ||
-           error_errno(err, "set times of %s", name);
 }
 
 static bool put_link(struct extract *extract, struct archive_entry *entry, const char *name,
@@ -336,66 +255,146 @@ static bool put_link(struct extract *extract, struct archive_entry *entry, const
 {
     const char *target = archive_entry_symlink(entry);
     size_t len = target ? strlen(target) : 0;
+    bool hides;
 
     if (len == 0 || len > TAR_PATH_MAX)
         return error_set(err, ERR_ARCHIVE_INVALID, "the link \"%.128s\" has no valid target", path);
     if (extract->spec->kind == EXTRACT_PROJECT && !tar_link_stays_inside(path, str_of(target)))
         return error_set(err, ERR_ARCHIVE_INVALID, "the link \"%.128s\" leads out of the project",
                          path);
-    if (!free_place(extract, name, path, err))
+    if (!free_place(extract, name, path, &hides, err))
         return false;
     if (symlinkat(target, extract->parent, name) != 0)
         return error_errno(err, "symlink %s", path);
-    return set_facts_at(extract, entry, name, err);
+    return facts_set_at(extract->parent, name, extract->spec->kind, entry, err);
 }
 
 static bool put_fifo(struct extract *extract, struct archive_entry *entry, const char *name,
                      const char *path, struct error *err)
 {
-    if (!free_place(extract, name, path, err))
+    bool hides;
+
+    if (!free_place(extract, name, path, &hides, err))
         return false;
     if (mkfifoat(extract->parent, name, 0600) != 0)
         return error_errno(err, "mkfifo %s", path);
-    return set_facts_at(extract, entry, name, err);
+    return facts_set_at(extract->parent, name, extract->spec->kind, entry, err);
+}
+
+/* A link may be to a file of a lower layer, which this one then takes over. */
+static bool take_over(struct extract *extract, const char *target, const char *path,
+                      struct error *err)
+{
+    struct view_place place = {0};
+    const char *name, *lower_name;
+    struct view merged;
+
+    if (has_below(extract) && !look(extract, target, &merged, &place, NULL, err))
+        return false;
+    if (!place.is_there || S_ISDIR(place.facts.st_mode))
+        return error_set(err, ERR_ARCHIVE_INVALID,
+                         "the hard link \"%.128s\" is to a file that is not in the archive", path);
+    AUTO_FD int lower = disk_open_parent(merged.layers[place.layer], target, &lower_name);
+    if (lower < 0)
+        return error_errno(err, "open %s", target);
+    return tar_spend(extract->spec->budget, place.facts.st_size, err) &&
+           open_parent(extract, target, &name, err) &&
+           copy_up(lower, lower_name, extract->parent, name, err);
+}
+
+static bool find_target(struct extract *extract, const char *target, struct stat *found)
+{
+    const char *name;
+    AUTO_FD int folder = disk_open_parent(extract->spec->root, target, &name);
+
+    return folder >= 0 && fstatat(folder, name, found, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !S_ISDIR(found->st_mode) && !S_ISCHR(found->st_mode);
+}
+
+static bool link_to(struct extract *extract, const char *target, const char *path,
+                    struct error *err)
+{
+    const char *target_name, *name;
+    AUTO_FD int folder = disk_open_parent(extract->spec->root, target, &target_name);
+    bool hides;
+
+    if (folder < 0)
+        return error_errno(err, "open %s", target);
+    if (!open_parent(extract, path, &name, err) || !free_place(extract, name, path, &hides, err))
+        return false;
+    if (linkat(folder, target_name, extract->parent, name, 0) == 0)
+        return true;
+    if (errno == ENOENT)
+        return error_set(err, ERR_ARCHIVE_INVALID, "the hard link \"%.128s\" replaces its target",
+                         path);
+    return error_errno(err, "link %s", path);
 }
 
 static bool put_hard_link(struct extract *extract, struct archive_entry *entry, const char *name,
                           const char *path, struct error *err)
 {
     char target[TAR_PATH];
-    const char *target_name;
-    struct stat found;
+    struct stat found, there;
 
     if (extract->spec->kind == EXTRACT_PROJECT)
         return error_set(err, ERR_ARCHIVE_INVALID, "the archive has a hard link, \"%.128s\"", path);
     if (!tar_path(str_of(archive_entry_hardlink(entry)), target, err))
         return false;
-    AUTO_FD int folder = disk_open_parent(extract->spec->root, target, &target_name);
-    if (folder < 0 || fstatat(folder, target_name, &found, AT_SYMLINK_NOFOLLOW) != 0 ||
-        S_ISDIR(found.st_mode) || S_ISCHR(found.st_mode))
-        return error_set(err, ERR_ARCHIVE_INVALID,
-                         "the hard link \"%.128s\" is to a file that is not in the archive", path);
-    if (!free_place(extract, name, path, err))
-        return false;
-    return linkat(folder, target_name, extract->parent, name, 0) == 0 ||
-           error_errno(err, "link %s", path);
+    if (!find_target(extract, target, &found)) {
+        if (!take_over(extract, target, path, err))
+            return false;
+    } else if (fstatat(extract->parent, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+               there.st_ino == found.st_ino) {
+        return true;
+    }
+    return link_to(extract, target, path, err);
 }
 
 /* What a layer hides of the layers below. In the lowest one there is nothing to hide. */
-static bool put_marker(struct extract *extract, const char *path, const char *hidden,
-                       struct error *err)
+static bool hide(struct extract *extract, int parent, const char *name, struct error *err)
 {
-    if (!extract->spec->below || extract->spec->below->n == 0)
-        return true;
-    if (!hidden)
-        return extract_set_opaque(extract->parent, err);
-    if (mknodat(extract->parent, hidden, S_IFCHR, makedev(0, 0)) == 0)
+    if (!has_below(extract) || mknodat(parent, name, S_IFCHR, makedev(0, 0)) == 0)
         return true;
     if (errno != EEXIST)
-        return error_errno(err, "whiteout %s", path);
-    AUTO_FD int folder =
-        openat(extract->parent, hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return error_errno(err, "whiteout %s", name);
+    AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return folder < 0 || extract_set_opaque(folder, err);
+}
+
+static bool put_marker(struct extract *extract, const char *hidden, struct error *err)
+{
+    if (hidden)
+        return hide(extract, extract->parent, hidden, err);
+    extract->hides_root = extract->hides_root || !*extract->parent_path;
+    return !*extract->parent_path || !has_below(extract) ||
+           extract_set_opaque(extract->parent, err);
+}
+
+/* overlayfs merges the roots of all layers whatever is written on them. */
+static bool hide_root(struct extract *extract, struct error *err)
+{
+    AUTO(disk_names_finish) struct disk_names names = {0};
+    struct view_place place;
+
+    if (!extract->hides_root || !has_below(extract))
+        return true;
+    if (!view_look(extract->spec->below, "", &place, NULL, err) ||
+        !view_list(extract->spec->below, "", &place, &names, err))
+        return false;
+    for (size_t i = 0; i < names.n; i++)
+        if (!hide(extract, extract->spec->root, names.names[i], err))
+            return false;
+    return true;
+}
+
+/* Left out, and yet it stands where something of a lower layer may be. */
+static bool leave_out(struct extract *extract, const char *name, const char *path,
+                      struct error *err)
+{
+    bool hides;
+
+    return free_place(extract, name, path, &hides, err) &&
+           hide(extract, extract->parent, name, err);
 }
 
 static bool put_by_kind(struct extract *extract, struct archive_entry *entry, const char *name,
@@ -417,7 +416,7 @@ static bool put_by_kind(struct extract *extract, struct archive_entry *entry, co
     case AE_IFBLK:
     case AE_IFSOCK:
         if (is_layer)
-            return true;
+            return leave_out(extract, name, path, err);
         break;
     default: break;
     }
@@ -429,8 +428,8 @@ static bool put_root(struct extract *extract, struct archive_entry *entry, struc
 {
     if (archive_entry_filetype(entry) != AE_IFDIR)
         return error_set(err, ERR_ARCHIVE_INVALID, "the archive's root is not a folder");
-    remember_folder(extract, "", modified_of(entry));
-    return set_facts(extract, extract->spec->root, entry, err);
+    remember_folder(extract, "", facts_modified(entry));
+    return facts_set(extract->spec->root, extract->spec->kind, entry, err);
 }
 
 static bool put_entry(struct extract *extract, struct archive_entry *entry, struct error *err)
@@ -453,7 +452,7 @@ static bool put_entry(struct extract *extract, struct archive_entry *entry, stru
     if (!open_parent(extract, path, &name, err))
         return false;
     if (marker != TAR_PLAIN)
-        return put_marker(extract, path, hidden, err);
+        return put_marker(extract, hidden, err);
     return put_by_kind(extract, entry, name, path, err);
 }
 
@@ -463,6 +462,9 @@ static bool set_folder_times(struct extract *extract, struct error *err)
         const struct late_folder *late = &extract->folders[i];
         struct timespec times[2] = {late->modified, late->modified};
         AUTO_FD int fd = disk_open(extract->spec->root, late->path, O_RDONLY | O_DIRECTORY);
+        /* A later entry may have replaced it. */
+        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+            continue;
         if (fd < 0 || futimens(fd, times) != 0)
             return error_errno(err, "set times of %s", late->path);
     }
@@ -477,7 +479,7 @@ static bool inherit_root(struct extract *extract, int below, struct error *err)
     if (fstat(below, &facts) != 0)
         return error_errno(err, "look at a layer");
     remember_folder(extract, "", facts.st_mtim);
-    return copy_facts(below, extract->spec->root, err);
+    return copy_up_facts(below, extract->spec->root, err);
 }
 
 bool extract_archive(const struct extract_spec *spec, struct tar_reader *reader, struct error *err)
@@ -492,7 +494,7 @@ bool extract_archive(const struct extract_spec *spec, struct tar_reader *reader,
         if (!tar_reader_next(reader, &entry, err))
             return false;
         if (!entry)
-            return set_folder_times(&extract, err);
+            return hide_root(&extract, err) && set_folder_times(&extract, err);
         if (!put_entry(&extract, entry, err))
             return false;
     }

@@ -1,7 +1,8 @@
 /* Puts the entries of an archive below an empty folder.
  *
- * Each entry is placed by our own checks with openat2, never through a symbolic link and never
- * over another entry; nothing is written outside the folder whatever the archive says.
+ * Each entry is placed by our own checks with openat2, never through a symbolic link; nothing is
+ * written outside the folder whatever the archive says. Of two entries for one place the last
+ * counts in a layer; a project must not have them.
  */
 #pragma once
 

@@ -99,6 +99,69 @@ TEST(a_tree_of_every_kind_comes_back_the_same)
     CHECK(testing_sh(&t, "cmp tree/sparse back/sparse && test -p back/fifo"));
 }
 
+/* As a tar of plain bytes some of these would be refused for their ratio when they are unpacked. */
+TEST(holes_are_neither_written_nor_unpacked)
+{
+    static const char *const names[] = {"all", "front", "middle", "end", "odd"};
+    TESTING(t);
+    struct stat facts;
+
+    CHECK(testing_sh(&t, "mkdir tree && cd tree && truncate -s 300M all && "
+                         "truncate -s 50M front && printf end >> front && "
+                         "printf begin > middle && truncate -s 90M middle && printf end >> middle "
+                         "&& printf begin > end && truncate -s 40M end && "
+                         "truncate -s 12345678 odd && seq 1 300000 >> odd && "
+                         "truncate -s 30M odd && printf x >> odd && chmod 0600 *"));
+    CHECK(
+        pass_through(&t, testing_path(&t, "tree"), LAYER_OF_ROOT, testing_path(&t, "back"), NULL));
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        CHECK(stat(testing_path(&t, "back/%s", names[i]), &facts) == 0);
+        CHECK(facts.st_blocks * 512 < 5 << 20);
+    }
+    CHECK(stat(testing_path(&t, "blob"), &facts) == 0 && facts.st_size < 2 << 20);
+    CHECK(testing_sh(&t, "for f in all front middle end odd; do cmp tree/$f back/$f; done"));
+    CHECK(testing_sh(&t, "mkdir gnu && zstd -dqc < blob | tar -C gnu -xf - && "
+                         "for f in all front middle end odd; do cmp tree/$f gnu/$f; done"));
+}
+
+/* What other tools write of files with holes, in each of the formats there are. */
+TEST(sparse_files_of_other_tools_are_read)
+{
+    static const char *const formats[] = {
+        "--format=oldgnu",
+        "--format=posix --sparse-version=0.0",
+        "--format=posix --sparse-version=0.1",
+        "--format=posix --sparse-version=1.0",
+        "--format=posix --hole-detection=raw",
+    };
+    TESTING(t);
+
+    CHECK(testing_sh(&t, "mkdir tree && truncate -s 40M tree/f && printf middle >> tree/f && "
+                         "truncate -s 80M tree/f && printf end >> tree/f"));
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        struct tar_budget budget = {1 << 27, 100};
+        struct image_layer layer = {0};
+        struct stat facts;
+        char script[256];
+        (void)snprintf(script, sizeof script,
+                       "rm -rf to && mkdir to && tar -C tree -S %s -cf blob f && "
+                       "test $(stat -c %%s blob) -lt 100000",
+                       formats[i]);
+        CHECK(testing_sh(&t, script));
+        AUTO_FD int blob = open(testing_path(&t, "blob"), O_RDONLY | O_CLOEXEC);
+        AUTO_FD int to = open(testing_path(&t, "to"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(!layer_apply(&layer, blob, to, NULL, &budget, &t.err));
+        CHECK(t.err.code == ERR_CONTENT_HASH); /* none was promised: everything else passed */
+        CHECK(testing_sh(&t, "cmp tree/f to/f"));
+        CHECK(stat(testing_path(&t, "to/f"), &facts) == 0 && facts.st_blocks * 512 < 1 << 20);
+        /* The holes count as much as anything. */
+        budget.bytes = 50 << 20;
+        CHECK(unlink(testing_path(&t, "to/f")) == 0 && lseek(blob, 0, SEEK_SET) == 0);
+        CHECK(!layer_apply(&layer, blob, to, NULL, &budget, &t.err));
+        CHECK(t.err.code == ERR_ARCHIVE_TOO_LARGE);
+    }
+}
+
 TEST(sockets_and_devices_stay_behind)
 {
     TESTING(t);

@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "image/layer.h"
 
-enum { PACKED = 256 * 1024, CHUNK = 1 << 20 };
+enum { PACKED = 256 * 1024, CHUNK = 1 << 20, PROBE = 512 };
 
 static la_ssize_t keep(struct layer_writer *writer, struct str bytes)
 {
@@ -155,6 +155,38 @@ bool layer_entry_link(struct archive_entry *entry, int folder, const char *name,
     return true;
 }
 
+static bool is_zero(const char *bytes, size_t len)
+{
+    return bytes[0] == '\0' && memcmp(bytes, bytes + 1, len - 1) == 0;
+}
+
+/* A look at the start of the block tells most of them apart. */
+static bool is_hole(int content, int64_t at, char *buffer)
+{
+    return pread(content, buffer, PROBE, at) == PROBE && is_zero(buffer, PROBE) &&
+           pread(content, buffer, CHUNK, at) == CHUNK && is_zero(buffer, CHUNK);
+}
+
+/* Long runs of zeros are told in the header and not written. It is the content that decides, not
+ * what the disk has of it, so that the same file gives the same bytes. */
+static void mark_holes(struct archive_entry *entry, int content)
+{
+    AUTO_FREE char *buffer = alloc(CHUNK);
+    int64_t size = archive_entry_size(entry), data = 0;
+    bool has_holes = false;
+
+    for (int64_t at = 0; at + CHUNK <= size; at += CHUNK) {
+        if (!is_hole(content, at, buffer))
+            continue;
+        if (at > data)
+            archive_entry_sparse_add_entry(entry, data, at - data);
+        data = at + CHUNK;
+        has_holes = true;
+    }
+    if (has_holes)
+        archive_entry_sparse_add_entry(entry, data, size - data);
+}
+
 bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, int content,
                       struct error *err)
 {
@@ -162,6 +194,8 @@ bool layer_writer_put(struct layer_writer *writer, struct archive_entry *entry, 
 
     if (++writer->entries > TAR_ENTRIES_MAX)
         return error_set(err, ERR_TOO_LARGE, "a layer has over %d entries", TAR_ENTRIES_MAX);
+    if (content >= 0 && archive_entry_size(entry) >= CHUNK)
+        mark_holes(entry, content);
     /* A warning is a name that is no UTF-8, which then goes out as it is. */
     int result = archive_write_header(writer->tar, entry);
     if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
