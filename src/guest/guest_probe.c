@@ -179,6 +179,19 @@ static int leave_zombies(long n)
     return 0;
 }
 
+/* Takes memory and uses it, until the kernel ends it. */
+static int eat(void)
+{
+    enum { PIECE = 16 << 20, MOST = 1024 };
+
+    for (int n = 0; n < MOST; n++) {
+        volatile char *piece = alloc(PIECE);
+        for (size_t i = 0; i < PIECE; i += 512)
+            piece[i] = 1;
+    }
+    return 0;
+}
+
 static int copy_input(void)
 {
     char bytes[8192];
@@ -371,6 +384,8 @@ static int run(int argc, char **argv, char **env)
         return leave_zombies(number);
     if (strcmp(what, "input") == 0)
         return copy_input();
+    if (strcmp(what, "eat") == 0)
+        return eat();
     if (strcmp(what, "signal") == 0)
         return wait_for_signal();
     return 98;
