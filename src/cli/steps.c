@@ -62,9 +62,11 @@ void steps_finish(struct steps *steps)
 /* Skips what follows an escape: a sequence up to its final letter, or a string up to its end. */
 static void skip_sequence(struct str *rest)
 {
-    char opener = rest->len > 0 ? rest->ptr[0] : 0;
-    size_t at = opener ? 1 : 0;
+    size_t at = rest->len > 0;
+    char opener = '\0';
 
+    if (rest->len > 0)
+        opener = rest->ptr[0];
     if (opener == '[') {
         while (at < rest->len && (unsigned char)rest->ptr[at] < 0x40)
             at++;
