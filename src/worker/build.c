@@ -51,9 +51,36 @@ static bool open_base(struct build *build, struct error *err)
     return image_unpack(store, &build->base, &build->arena, &build->base_layers, err);
 }
 
+/* What is remembered of the same project stands for install, evaluate and, unless an image is
+ * another one now, load. */
 static bool install(struct build *build, struct error *err)
 {
-    return open_base(build, err) && build_install(build, err);
+    if (!open_base(build, err))
+        return false;
+    build->is_recalled = build->is_cached = build_memo_find(build, &build->memo);
+    return build->is_recalled || build_install(build, err);
+}
+
+static bool evaluate(struct build *build, struct error *err)
+{
+    build->is_cached = build->is_recalled;
+    if (!build->is_recalled)
+        return build_evaluate(build, err);
+    build->manifest = build->memo.manifest;
+    return true;
+}
+
+static bool load(struct build *build, struct error *err)
+{
+    build->is_cached = build->is_recalled && build_memo_has_images(&build->memo, build);
+    if (build->is_cached)
+        return true;
+    if (build->is_recalled &&
+        !bundle_open(&build->line, build->worker->settings->work_dir,
+                     arena_text(&build->arena, build->memo.bundle), build->memo.bundle_bytes,
+                     &build->arena, &build->bundle, err))
+        return false;
+    return build_load(build, err);
 }
 
 /* In order; each is announced, timed, and ends the build when it fails. */
@@ -61,16 +88,18 @@ static const struct phase {
     const char *name;
     bool (*run)(struct build *build, struct error *err);
 } phases[] = {
-    {"unpack",   build_unpack  },
-    {"install",  install       },
-    {"evaluate", build_evaluate},
-    {"image",    build_images  },
-    {"load",     build_load    },
+    {"unpack",   build_unpack},
+    {"install",  install     },
+    {"evaluate", evaluate    },
+    {"image",    build_images},
+    {"load",     load        },
 };
 
 static void announce(const struct build *build, const char *status, int64_t ms)
 {
-    build_step_event(&build->part, &(struct build_step){.status = status, .ms = ms});
+    const struct build_step step = {.status = status, .cached = build->is_cached, .ms = ms};
+
+    build_step_event(&build->part, &step);
 }
 
 static bool run_phases(struct build *build, struct error *err)
@@ -79,6 +108,7 @@ static bool run_phases(struct build *build, struct error *err)
         int64_t begun = time_boot_ms();
 
         build->phase = phases[i].name;
+        build->is_cached = false;
         announce(build, "started", -1);
         if (!phases[i].run(build, err)) {
             build_flush_output(&build->part);
@@ -155,10 +185,22 @@ static bool complete(struct build *build, struct wire_build_complete *message, s
            line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
 }
 
-static bool finish(struct build *build, struct error *err)
+static bool seal(struct build *build, struct error *err)
 {
     char digest[65];
-    int64_t size;
+
+    if (build->is_recalled)
+        return true;
+    if (!bundle_seal(&build->line, build->worker->settings->work_dir, build->bundle, digest,
+                     &build->memo.bundle_bytes, err))
+        return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
+                           err->text);
+    build->memo.bundle = arena_str(&build->arena, str_of(digest));
+    return true;
+}
+
+static bool finish(struct build *build, struct error *err)
+{
     struct wire_build_complete message = {
         .outcome = STR("succeeded"),
         .manifest = build->manifest,
@@ -166,16 +208,19 @@ static bool finish(struct build *build, struct error *err)
     };
 
     build->phase = "seal";
+    build->is_cached = false;
     announce(build, "started", -1);
-    if (!bundle_seal(&build->line, build->worker->settings->work_dir, build->bundle, digest, &size,
-                     err))
-        return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
-                           err->text);
-    announce(build, "done", -1);
-    message.bundle = (struct wire_object){str_of(digest), size};
-    if (!complete(build, &message, err))
+    if (!seal(build, err))
         return false;
-    build_stand_by(build, digest);
+    build->is_cached = build->is_recalled;
+    announce(build, "done", -1);
+    message.bundle = (struct wire_object){build->memo.bundle, build->memo.bundle_bytes};
+    if (!complete(build, &message, err)) {
+        build_memo_forget(build);
+        return false;
+    }
+    build_memo_keep(build);
+    build_stand_by(build, build->memo.bundle.ptr);
     return true;
 }
 

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "worker/build_memo.h"
 #include "worker/guest.h"
 #include "worker/output.h"
 #include "worker/worker.h"
@@ -35,6 +36,9 @@ struct build {
     const char *source, *bundle; /* folders in it: the project; task/ and deps/ */
     struct image base;           /* the platform's Node image */
     const char *const *base_layers;
+    struct build_memo memo;
+    bool is_recalled;    /* memo holds what evaluating gave before */
+    bool is_cached;      /* the phase under way had nothing to do */
     struct str manifest; /* JSON, after evaluate */
     struct wire_build_image *images;
     const struct image *built;

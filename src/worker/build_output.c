@@ -30,8 +30,9 @@ void build_step_event(const struct build_part *part, const struct build_step *st
     if (step->total > 0) {
         json_int(&writer, "index", step->index);
         json_int(&writer, "total", step->total);
-        json_bool(&writer, "cached", step->cached);
     }
+    if (step->total > 0 || step->cached)
+        json_bool(&writer, "cached", step->cached);
     json_string(&writer, "status", step->status);
     if (step->ms >= 0)
         json_int(&writer, "ms", step->ms);

@@ -1,0 +1,152 @@
+#include "worker/build_memo.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/sha256.h"
+#include "worker/build.h"
+
+enum { FORMAT = 1, MANIFEST_MAX = 16 << 20, RECORD_MAX = MANIFEST_MAX + (1 << 20), KEPT_MAX = 256 };
+
+#define KEY_DOMAIN "helmr build 1"
+
+static const struct json_field image_fields[] = {
+    {"id", JSON_TEXT, offsetof(struct build_memo_image, id), REQUIRED, .max = 128},
+    {"digest", JSON_TEXT, offsetof(struct build_memo_image, digest), REQUIRED, .max = 128},
+    {0},
+};
+
+static const struct json_field memo_fields[] = {
+    {"format", JSON_INTEGER, offsetof(struct build_memo, format), REQUIRED, .min = FORMAT,
+     .max = FORMAT},
+    {"manifest", JSON_RAW, offsetof(struct build_memo, manifest), REQUIRED, .max = MANIFEST_MAX},
+    {"bundle", JSON_TEXT, offsetof(struct build_memo, bundle), REQUIRED, .max = SHA256_HEX_LEN},
+    {"bundle_bytes", JSON_INTEGER, offsetof(struct build_memo, bundle_bytes), REQUIRED,
+     .max = INT64_MAX},
+    {"images", JSON_LIST, offsetof(struct build_memo, images), REQUIRED, .max = 1024,
+     .fields = image_fields, .size = sizeof(struct build_memo_image)},
+    {0},
+};
+
+static bool may_remember(const struct build *build)
+{
+    return !build->grant->no_cache && build->grant->env.n == 0;
+}
+
+static const char *folder_of(struct build *build)
+{
+    return arena_printf(&build->arena, "%s/builds", build->worker->settings->work_dir);
+}
+
+static const char *path_of(struct build *build)
+{
+    const struct str parts[] = {
+        STR(KEY_DOMAIN),
+        build->grant->source.digest,
+        str_of(build->worker->platform.digest),
+        str_of(build->base.digest),
+        str_of(build->worker->engine->name),
+    };
+    AUTO(sha256_finish) struct sha256 hash;
+    char key[SHA256_HEX];
+
+    sha256_init(&hash);
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        sha256_update(&hash, parts[i]);
+        sha256_update(&hash, STR("\n"));
+    }
+    sha256_take(&hash, key);
+    return arena_printf(&build->arena, "%s/%s.json", folder_of(build), key);
+}
+
+bool build_memo_find(struct build *build, struct build_memo *memo)
+{
+    AUTO_FREE char *text = NULL;
+    struct error ignored;
+
+    if (!may_remember(build))
+        return false;
+    const char *path = path_of(build);
+    if (!file_read(path, RECORD_MAX, &text, &ignored) ||
+        !json_read(str_of(text), memo_fields, memo, sizeof *memo, &build->arena, &ignored))
+        return false;
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* the time of its last use */
+    return sha256_hex_is_valid(memo->bundle);
+}
+
+/* Makes room by dropping the one whose last use is longest ago. */
+static void drop_oldest(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    char oldest[NAME_MAX + 1] = "";
+    struct timespec least = {0};
+    const struct dirent *entry;
+    struct stat facts;
+    size_t n = 0;
+
+    if (!entries)
+        return;
+    while ((entry = readdir(entries))) {
+        if (fstatat(dirfd(entries), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(facts.st_mode))
+            continue;
+        if (n++ > 0 && facts.st_mtim.tv_sec >= least.tv_sec)
+            continue;
+        least = facts.st_mtim;
+        memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1);
+    }
+    if (n > KEPT_MAX)
+        (void)unlinkat(dirfd(entries), oldest, 0);
+    closedir(entries);
+}
+
+void build_memo_keep(struct build *build)
+{
+    AUTO(buf_finish) struct buf text = {.max = RECORD_MAX};
+    struct json_writer writer = json_begin(&text);
+    struct build_memo_image *images = arena_array(&build->arena, build->n_images, sizeof *images);
+    const struct build_memo memo = {
+        .format = FORMAT,
+        .manifest = build->manifest,
+        .bundle = build->memo.bundle,
+        .bundle_bytes = build->memo.bundle_bytes,
+        .images = {images, build->n_images},
+    };
+    struct error err;
+
+    if (!may_remember(build) || (build->is_recalled && build_memo_has_images(&build->memo, build)))
+        return;
+    for (size_t i = 0; i < build->n_images; i++)
+        images[i] = (struct build_memo_image){build->images[i].id, build->images[i].digest};
+    wire_write(&writer, NULL, memo_fields, &memo);
+    if (!json_end(&writer, &err) || !directory_make(folder_of(build), 0700, &err) ||
+        !file_publish(path_of(build), buf_str(&text), 0600, &err)) {
+        log_warn("a build is not remembered", LOG_ERR(&err));
+        return;
+    }
+    drop_oldest(folder_of(build));
+}
+
+void build_memo_forget(struct build *build)
+{
+    if (may_remember(build))
+        (void)unlink(path_of(build));
+}
+
+bool build_memo_has_images(const struct build_memo *memo, const struct build *build)
+{
+    const struct build_memo_image *known = memo->images.items;
+    size_t n_same = 0;
+
+    for (size_t i = 0; i < build->n_images; i++)
+        for (size_t k = 0; k < memo->images.n; k++)
+            n_same += str_equal(known[k].id, build->images[i].id) &&
+                      str_equal(known[k].digest, build->images[i].digest);
+    return n_same == build->n_images && n_same == memo->images.n;
+}
