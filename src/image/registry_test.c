@@ -2,7 +2,10 @@
 #include "image/registry.h"
 
 #include "base/time.h"
+#include "image/config.h"
 #include "image/registry_testing.h"
+
+#define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
 
 struct server {
     struct process process;
@@ -142,6 +145,57 @@ TEST(a_digest_is_pulled_as_well_as_a_tag)
     CHECK_OK(image_pull(test.there, &test.transfer, name, digest, &test.err));
     CHECK_STR(digest, test.digest);
     CHECK_OK(is_same_tree(&test, name));
+}
+
+/* A list whose second image is ours, put there as any tool would. */
+static bool put_list(struct registry_test *test, const struct server *server, int64_t size,
+                     char digest[DIGEST_TEXT])
+{
+    AUTO(registry_line_close) struct registry_line line = {0};
+    AUTO_FREE struct registry_reply *reply = alloc(sizeof *reply);
+    struct registry_endpoint endpoints[LINE_ENDPOINTS];
+    char text[1024];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"schemaVersion\":2,\"mediaType\":\"" INDEX_TYPE "\",\"manifests\":[{"
+                   "\"mediaType\":\"" MANIFEST_TYPE "\",\"digest\":\"%s\",\"size\":%lld,"
+                   "\"platform\":{\"os\":\"linux\",\"architecture\":\"" IMAGE_ARCHITECTURE "\"}}]}",
+                   test->digest, (long long)size);
+    digest_of(str_of(text), digest);
+    (void)registry_endpoints(test->registries, server->name, endpoints);
+    *reply = (struct registry_reply){.body.max = MIB(1)};
+    struct registry_ask ask = {
+        .path = "manifests/list",
+        .http = {.method = "PUT", .body = str_of(text), .content_type = INDEX_TYPE},
+    };
+    bool ok = registry_line_open(&line, test->registries, &endpoints[0], "thing", "pull,push", NULL,
+                                 &test->err) &&
+              registry_line_try(&line, &ask, reply, &test->err);
+    buf_finish(&reply->body);
+    return ok && reply->status == 201;
+}
+
+TEST(a_list_of_images_is_pulled_by_tag_and_by_digest)
+{
+    NEEDS("docker-registry");
+    REGISTRY_TEST(test);
+    AUTO(server_finish) struct server server = {0};
+    AUTO(arena_finish) struct arena arena = {0};
+    char digest[DIGEST_TEXT] = "", list[DIGEST_TEXT], name[256];
+    struct image image;
+
+    CHECK(server_start(&server, &test.testing, ""));
+    CHECK_OK(moves(&test, named(&server, "thing:1")));
+    CHECK_OK(image_find(test.here, test.digest, &arena, &image, &test.err));
+    CHECK_OK(put_list(&test, &server, image.size, list));
+    CHECK_OK(
+        image_pull(test.there, &test.transfer, named(&server, "thing:list"), digest, &test.err));
+    CHECK_STR(digest, test.digest);
+    (void)snprintf(name, sizeof name, "%s/thing@%s", server.name, list);
+    CHECK_OK(image_pull(test.there, &test.transfer, name, digest, &test.err));
+    CHECK_STR(digest, test.digest);
+    CHECK_OK(is_same_tree(&test, name));
+    CHECK_OK(image_untag(test.there, name, &test.err));
 }
 
 TEST(what_is_not_there_is_said_to_be_missing)

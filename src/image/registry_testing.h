@@ -37,7 +37,7 @@ static inline bool registry_test_settings(struct registry_test *test,
     registries_close(TAKE(test->registries));
     if (!registries_open(settings, &test->registries, &test->err))
         return false;
-    test->registries->pace = (struct registry_pace){1000, 1, 20};
+    test->registries->pace = (struct registry_pace){300, 1, 20};
     test->transfer = (struct image_transfer){
         .registries = test->registries,
         .progress = registry_test_line,
@@ -52,7 +52,7 @@ static inline bool registry_test_init(struct registry_test *test)
     testing_init(&test->testing);
     return testing_sh(&test->testing, "mkdir here there tree tree/etc\n"
                                       "echo hello >tree/etc/motd\n"
-                                      "head -c 5000000 /dev/urandom >tree/noise") &&
+                                      "head -c 2300000 /dev/urandom >tree/noise") &&
            image_store_open(testing_path(&test->testing, "here"), &test->here, &test->err) &&
            image_store_open(testing_path(&test->testing, "there"), &test->there, &test->err) &&
            image_import_directory(test->here, "local.test/thing:1",

@@ -42,14 +42,15 @@ bool document_publish(struct image_store *store, struct image_document *document
            publish(store, reference, document->image.digest, err);
 }
 
-static bool canonical(const char *reference, char text[REFERENCE_TEXT], struct error *err)
+static bool canonical(const char *reference, bool may_be_digest, char text[REFERENCE_TEXT],
+                      struct error *err)
 {
     struct reference parsed;
 
     if (!reference_parse(str_of(reference), &parsed, err))
         return false;
     reference_format(&parsed, text);
-    return !parsed.digest[0] ||
+    return may_be_digest || !parsed.digest[0] ||
            error_set(err, ERR_INVALID, "an image is named by a tag, not by a digest");
 }
 
@@ -60,7 +61,7 @@ bool image_tag(struct image_store *store, const char *reference, const char *dig
 
     if (!digest_is_valid(str_of(digest)))
         return error_set(err, ERR_INVALID, "%.80s is no digest", digest);
-    return canonical(reference, text, err) && publish(store, text, digest, err);
+    return canonical(reference, false, text, err) && publish(store, text, digest, err);
 }
 
 bool image_untag(struct image_store *store, const char *reference, struct error *err)
@@ -68,6 +69,6 @@ bool image_untag(struct image_store *store, const char *reference, struct error 
     char text[REFERENCE_TEXT];
     AUTO_FD int lock = -1;
 
-    return canonical(reference, text, err) && store_lock(store, &lock, err) &&
+    return canonical(reference, true, text, err) && store_lock(store, &lock, err) &&
            index_drop(store, text, err);
 }

@@ -16,6 +16,7 @@ bool index_resolve(struct image_store *store, const char *reference, char digest
                    char name[REFERENCE_TEXT], struct error *err)
 {
     struct reference parsed;
+    struct error ignored;
 
     name[0] = '\0';
     if (digest_is_valid(str_of(reference))) {
@@ -24,12 +25,14 @@ bool index_resolve(struct image_store *store, const char *reference, char digest
     }
     if (!reference_parse(str_of(reference), &parsed, err))
         return false;
-    if (parsed.digest[0]) {
-        memcpy(digest, parsed.digest, DIGEST_TEXT);
-        return true;
-    }
     reference_format(&parsed, name);
-    return index_find(store, name, digest, err);
+    if (!parsed.digest[0])
+        return index_find(store, name, digest, err);
+    /* It may be the digest of a list of images: then the name stands for this platform's. */
+    if (!index_find(store, name, digest, &ignored))
+        memcpy(digest, parsed.digest, DIGEST_TEXT);
+    name[0] = '\0';
+    return true;
 }
 
 bool image_find(struct image_store *store, const char *reference, struct arena *arena,
