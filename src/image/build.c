@@ -176,8 +176,17 @@ static void builder_finish(struct builder *builder)
     map_finish(&builder->made);
     (void)pthread_mutex_destroy(&builder->lock);
     (void)pthread_cond_destroy(&builder->changed);
-    auto_close(&builder->project);
-    auto_close(&builder->steps);
+    const int fds[] = {builder->project, builder->steps, builder->locks, builder->work};
+    for (size_t i = 0; i < COUNT_OF(fds); i++)
+        auto_close(&fds[i]);
+}
+
+static bool open_folder(const char *path, int *fd, struct error *err)
+{
+    if (!directory_make(path, 0700, err))
+        return false;
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd >= 0 || error_errno(err, "open %s", path);
 }
 
 static bool open_folders(struct builder *builder, struct arena *arena, struct error *err)
@@ -190,10 +199,10 @@ static bool open_folders(struct builder *builder, struct arena *arena, struct er
     builder->project = open(build->source_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (builder->project < 0)
         return error_errno(err, "open %s", build->source_dir);
-    if (!directory_make(steps, 0700, err))
-        return false;
-    builder->steps = open(steps, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return builder->steps >= 0 || error_errno(err, "open %s", steps);
+    return open_folder(steps, &builder->steps, err) &&
+           open_folder(arena_printf(arena, "%s/locks", builder->store->oci), &builder->locks,
+                       err) &&
+           image_work(builder->store, &builder->work, err);
 }
 
 /* The next image nobody works on; NULL when there is none, or no use in going on. */
@@ -279,6 +288,8 @@ bool image_build(struct image_store *store, const struct image_build *build,
         .hooks = hooks,
         .project = -1,
         .steps = -1,
+        .locks = -1,
+        .work = -1,
         .abort = build->abort,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .changed = PTHREAD_COND_INITIALIZER,

@@ -30,8 +30,9 @@ struct builder {
     struct built **order; /* every image after those it copies from */
     struct base *bases;
     size_t n_bases;
-    int project, steps;   /* folders: the project, finished steps of this scope */
-    volatile bool *abort; /* the caller's, or own_abort */
+    int project, steps, locks; /* folders: the project, finished steps of this scope, their locks */
+    int work;                  /* keeps what is found and made in the store */
+    volatile bool *abort;      /* the caller's, or own_abort */
     volatile bool own_abort;
 
     pthread_mutex_t lock;

@@ -36,7 +36,10 @@ bool step_cache_find(struct built *built, const char *key, struct image_step_lay
     struct record record;
     struct error ignored;
 
-    if (!file_read(record_path(built, key), RECORD_MAX, &text, &ignored) ||
+    struct builder *builder = built->builder;
+
+    if (!store_touch(builder->store, builder->steps, arena_printf(&built->arena, "%s.json", key)) ||
+        !file_read(record_path(built, key), RECORD_MAX, &text, &ignored) ||
         !json_read_loose(str_of(text), record_fields, &record, sizeof record, &built->arena,
                          &ignored))
         return false;
@@ -49,7 +52,7 @@ bool step_cache_find(struct built *built, const char *key, struct image_step_lay
     result->layer.size = record.size;
     memcpy(result->layer.digest, record.digest.ptr, DIGEST_TEXT - 1);
     memcpy(result->layer.diff_id, record.diff_id.ptr, DIGEST_TEXT - 1);
-    return store_has_blob(built->builder->store, result->layer.digest);
+    return store_has_blob(builder->store, result->layer.digest);
 }
 
 bool step_cache_put(struct built *built, const char *key, const char *text,

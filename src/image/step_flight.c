@@ -9,13 +9,15 @@ enum { LOCK_POLL_MS = 100, ASK_AGAIN_MS = 500 };
 
 static const char *lock_name(const struct flight *flight)
 {
-    return arena_printf(&flight->progress->built->arena, ".%s.lock", flight->key);
+    struct built *built = flight->progress->built;
+
+    return arena_printf(&built->arena, "%s.%s", built->builder->build->scope, flight->key);
 }
 
 /* The lock when nobody has it, else -1 as well. Whoever had it took the file away. */
 static bool try_lock(const struct flight *flight, const char *name, int *fd, struct error *err)
 {
-    int folder = flight->progress->built->builder->steps;
+    int folder = flight->progress->built->builder->locks;
     AUTO_FD int lock = -1;
     struct stat mine, there;
 
@@ -51,7 +53,7 @@ void flight_finish(struct flight *flight)
     if (flight->lock < 0)
         return;
     /* While it is still ours: one that waits sees that its file is gone, and makes a new one. */
-    (void)unlinkat(flight->progress->built->builder->steps, lock_name(flight), 0);
+    (void)unlinkat(flight->progress->built->builder->locks, lock_name(flight), 0);
     close(flight->lock);
     flight->lock = -1;
 }

@@ -1,7 +1,8 @@
 /* The local store inside this folder: an OCI image layout with our temporary files beside it.
  *
  *     oci/oci-layout index.json blobs/sha256/<hex>   the layout, readable by any OCI tool
- *     oci/steps/<digest>.json                        finished build steps
+ *     oci/steps/<project>/<digest>.json              finished build steps
+ *     oci/locks/<project>.<digest>                   of steps that are done now
  *     oci/tmp/                                       unfinished work, wiped when nobody has it open
  *     oci/unpacked/<chain id>                        about an unpacked layer; its time: last use
  *     oci/holds/                                     what live processes use, see hold.c

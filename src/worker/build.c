@@ -19,7 +19,7 @@
 
 #define NODE_BASE "node:24-bookworm-slim"
 
-enum { CALL_TIMEOUT_MS = 30 * 1000, LINE_BYTES = 16 * 1024 };
+enum { CALL_TIMEOUT_MS = 30 * 1000, LINE_BYTES = 16 * 1024, SEAL_TRIES = 2 };
 
 bool build_fault(struct build *build, const char *kind, const struct error *err)
 {
@@ -170,7 +170,8 @@ static bool complete(struct build *build, struct wire_build_complete *message, s
     struct lease *lease = build->lease;
     char *fingerprint = arena_alloc(&build->arena, 65);
 
-    message->fingerprint = message->fence.lease_id = STR("");
+    message->fingerprint = STR("");
+    message->fence = (struct wire_fence){.lease_id = STR("")};
     report_fingerprint(wire_build_complete_fields, message, fingerprint);
     message->fingerprint = str_of(fingerprint);
     message->fence =
@@ -185,7 +186,7 @@ static bool complete(struct build *build, struct wire_build_complete *message, s
            line_insist(&build->line, &exchange, lease_look(lease).fence_ms, &build->arena, err);
 }
 
-static bool seal(struct build *build, struct error *err)
+static bool seal_bundle(struct build *build, struct error *err)
 {
     char digest[65];
 
@@ -193,33 +194,42 @@ static bool seal(struct build *build, struct error *err)
         return true;
     if (!bundle_seal(&build->line, build->worker->settings->work_dir, build->bundle, digest,
                      &build->memo.bundle_bytes, err))
+        return false;
+    build->memo.bundle = arena_str(&build->arena, str_of(digest));
+    return true;
+}
+
+/* Everything the deployment consists of, where every worker finds it. */
+static bool seal(struct build *build, struct error *err)
+{
+    build->phase = "seal";
+    build->is_cached = false;
+    announce(build, "started", -1);
+    if (!seal_bundle(build, err) || !build_share_images(build, err))
         return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
                            err->text);
-    build->memo.bundle = arena_str(&build->arena, str_of(digest));
+    build->is_cached = build->is_recalled;
+    announce(build, "done", -1);
     return true;
 }
 
 static bool finish(struct build *build, struct error *err)
 {
-    struct wire_build_complete message = {
-        .outcome = STR("succeeded"),
-        .manifest = build->manifest,
-        .images = {build->images, build->n_images},
-    };
+    struct wire_build_complete message = {.outcome = STR("succeeded"), .manifest = build->manifest};
 
-    build->phase = "seal";
-    build->is_cached = false;
-    announce(build, "started", -1);
     if (!seal(build, err))
         return false;
-    build->is_cached = build->is_recalled;
-    announce(build, "done", -1);
+    message.images = (struct json_list){build->images, build->n_images};
     message.bundle = (struct wire_object){build->memo.bundle, build->memo.bundle_bytes};
-    if (!complete(build, &message, err)) {
-        build_memo_forget(build);
-        return false;
+    for (int try = 0; !complete(build, &message, err); try++) {
+        /* An image's object was collected before the deployment had it: once more. */
+        if (err->code != ERR_OBJECT_GONE || try == SEAL_TRIES || !build_share_images(build, err)) {
+            build_memo_forget(build);
+            return false;
+        }
     }
     build_memo_keep(build);
+    build_name_images(build);
     build_stand_by(build, build->memo.bundle.ptr);
     return true;
 }

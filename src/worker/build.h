@@ -85,6 +85,11 @@ bool build_evaluate(struct build *build, struct error *err) MUST_USE;
 bool build_images(struct build *build, struct error *err) MUST_USE;
 bool build_load(struct build *build, struct error *err) MUST_USE;
 
+/* build_publish.c: the images where any worker can get them, before the deployment is complete; and
+ * their names in this host's store, after it. */
+bool build_share_images(struct build *build, struct error *err) MUST_USE;
+void build_name_images(struct build *build);
+
 /* Makes a sandbox of the new deployment ahead. */
 void build_stand_by(struct build *build, const char *bundle_digest);
 

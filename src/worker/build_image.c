@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "base/wait.h"
 #include "worker/build.h"
+#include "worker/image_share.h"
 
 enum {
     STEP_LIMIT_MS = 60 * 60 * 1000,
@@ -33,9 +34,21 @@ struct image_part {
     struct build_part part;
     struct arena arena;
     struct failure failure;
+    struct image_share share;
 };
 
-static void *enter_image(void *arg, const char *image_id, struct error *err UNUSED)
+static void leave_image(void *ctx)
+{
+    struct image_part *image = ctx;
+
+    build_flush_output(&image->part);
+    buf_finish(&image->part.line_text);
+    share_close(&image->share);
+    arena_finish(&image->arena);
+    free(image);
+}
+
+static void *enter_image(void *arg, const char *image_id, struct error *err)
 {
     struct imaging *imaging = arg;
     struct image_part *image = alloc(sizeof *image);
@@ -48,17 +61,12 @@ static void *enter_image(void *arg, const char *image_id, struct error *err UNUS
         .image = image_id,
         .line_text = {.max = LINE_BYTES},
     };
+    if (!share_open(imaging->build->lease, &image->arena, &image->share, err)) {
+        leave_image(image);
+        return NULL;
+    }
+    image->share.line.abort = &imaging->abort;
     return image;
-}
-
-static void leave_image(void *ctx)
-{
-    struct image_part *image = ctx;
-
-    build_flush_output(&image->part);
-    buf_finish(&image->part.line_text);
-    arena_finish(&image->arena);
-    free(image);
 }
 
 /* The first of the platform's faults is the build's; what an abort brings about is none. */
@@ -142,12 +150,42 @@ static void note_log(void *ctx, struct str text)
     build_flush_output(&image->part);
 }
 
-static bool must_end(struct lease *lease)
+static bool find_step(void *ctx, const char *key, enum image_step_find *found,
+                      struct image_step_layer *layer, struct error *err)
 {
-    struct lease_view view = lease_look(lease);
+    struct image_part *image = ctx;
+    enum share_step answer;
 
-    return view.is_stale || view.cancel_wanted || view.stop_wanted ||
-           time_boot_ms() >= view.fence_ms;
+    if (!share_find_step(&image->share, key, &answer, &layer->layer, &layer->has_layer, err))
+        return false;
+    switch (answer) {
+    case SHARE_HIT: *found = IMAGE_STEP_HIT; break;
+    case SHARE_YOURS: *found = IMAGE_STEP_YOURS; break;
+    case SHARE_BUSY: *found = IMAGE_STEP_BUSY; break;
+    }
+    return true;
+}
+
+static bool record_step(void *ctx, const char *key, const struct image_step_layer *layer,
+                        struct error *err)
+{
+    struct image_part *image = ctx;
+
+    return share_record_step(&image->share, key, layer->has_layer ? &layer->layer : NULL, err);
+}
+
+static bool fetch_layer(void *ctx, const char *digest, int64_t size, struct error *err)
+{
+    struct image_part *image = ctx;
+
+    return share_fetch_blob(&image->share, digest, size, err);
+}
+
+static bool tell_secret(void *ctx, const char *name, struct secret *value, struct error *err)
+{
+    struct image_part *image = ctx;
+
+    return share_secret(&image->share, name, value, err);
 }
 
 /* A cancelled or lost lease ends the build wherever it is, also where no sandbox is. */
@@ -157,7 +195,9 @@ static void *watch_lease(void *arg)
 
     pthread_mutex_lock(&imaging->lock);
     while (!imaging->is_over) {
-        if (must_end(imaging->build->lease))
+        struct lease *lease = imaging->build->lease;
+
+        if (lease->is_unwanted || time_boot_ms() >= lease_look(lease).fence_ms)
             imaging->abort = true;
         (void)wait_ms(&imaging->ended, &imaging->lock, WATCH_MS);
     }
@@ -189,10 +229,14 @@ static bool build_all(struct imaging *imaging, struct str plans, struct error *e
         .run = run_step,
         .step = note_step,
         .log = note_log,
+        .secret = tell_secret,
+        .find = find_step,
+        .record = record_step,
+        .fetch = fetch_layer,
         .arg = imaging,
     };
     struct build *build = imaging->build;
-    const char *project = arena_text(&build->arena, build->grant->project);
+    const char *project = arena_text(&build->arena, build->lease->grant.project_id);
     const struct image_build job = {
         .plans = plans,
         .source_dir = build->source,
@@ -241,7 +285,8 @@ static void list_images(struct build *build)
                        &build->arena, &id);
         for (size_t j = 0; j < image->n_layers; j++)
             size += image->layers[j].size;
-        build->images[i] = (struct wire_build_image){id, str_of(image->digest), size};
+        build->images[i] =
+            (struct wire_build_image){.id = id, .digest = str_of(image->digest), .size = size};
     }
 }
 
