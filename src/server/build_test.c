@@ -74,7 +74,11 @@ SERVICE_TEST(a_build_tells_its_progress_and_brings_a_deployment)
     CHECK(*run && worker_take(&stage.worker, "run"));
     CHECK_STR(service_text(service, "grants.0.run.task.id"), "hello");
     CHECK_STR(service_text(service, "grants.0.run.task.module"), "tasks/a.ts");
-    CHECK_STR(service_text(service, "grants.0.run.sandbox.image"), "sha256:1234");
+    CHECK_STR(service_text(service, "grants.0.run.sandbox.image"),
+              arena_printf(&service->arena, "sha256:%s",
+                           object_id(service, "the manifest of an image")));
+    CHECK_STR(service_text(service, "grants.0.run.sandbox.image_id"), "image");
+    CHECK_STR(service_text(service, "grants.0.run.project"), "main");
     CHECK(service_int(service, "grants.0.run.sandbox.memory_mib") == 512);
     CHECK(service_int(service, "grants.0.run.deployment.bundle.size") == 10);
     CHECK(service_int(service, "grants.0.run.max_duration_ms") == 900000);

@@ -68,10 +68,12 @@ SERVICE_TEST(secrets_need_their_permission_and_stay_in_their_environment)
     CHECK_STATUS(service, service_ask(service, NULL, "GET", "/api/secrets/TOKEN", NULL), 401);
 
     CHECK(service_sign_in(service));
-    const char *path =
-        arena_printf(&service->arena, "/api/projects/default/environments/%s/secrets/TOKEN",
-                     "staging");
+    static const char path[] = "/api/projects/main/environments/staging/secrets/TOKEN";
     CHECK_STATUS(service, service_ask(service, service->session, "GET", path, NULL), 404);
+    CHECK_STR(service_text(service, "code"), "secret_not_found");
+    CHECK_STATUS(service, service_ask(service, service->session, "PUT", path, "{\"value\":\"x\"}"),
+                 201);
+    CHECK_STR(service_text(service, "environment_id"), service->staging_id);
 }
 
 struct stage {

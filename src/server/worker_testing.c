@@ -288,34 +288,62 @@ const char test_manifest[] = "{\"tasks\":[" TASK("hello", "box") "," TASK(
                                               "limit\":2},{\"name\":\"wide\","
                                               "\"concurrency_limit\":null}]}";
 
-static bool put_bundle(struct test_worker *worker, const char **digest)
+static struct http_request object_request(struct test_worker *worker, const char *method,
+                                          const char *id)
 {
-    struct str bytes = STR("the bundle");
-    const struct http_request request = {
-        .method = "PUT",
-        .path = arena_printf(&worker->service->arena, "/api/worker/objects/%s",
-                             hash_of(worker->service, bytes)),
+    return (struct http_request){
+        .method = method,
+        .path = arena_printf(&worker->service->arena, "/api/worker/objects/%s", id),
         .content_type = "application/octet-stream",
-        .body = bytes,
     };
-
-    *digest = hash_of(worker->service, bytes);
-    return service_send(worker->service, worker->bearer, &request) == 200;
 }
 
-int build_end(struct test_worker *worker, const char *manifest)
+const char *object_id(struct service *service, const char *text)
 {
-    const char *digest;
+    return hash_of(service, str_of(text));
+}
 
-    if (!put_bundle(worker, &digest))
+const char *worker_put(struct test_worker *worker, const char *text)
+{
+    const char *id = object_id(worker->service, text);
+    struct http_request request = object_request(worker, "PUT", id);
+
+    request.body = str_of(text);
+    return service_send(worker->service, worker->bearer, &request) == 200 ? id : "";
+}
+
+int worker_ask_object(struct test_worker *worker, const char *method, const char *id)
+{
+    const struct http_request request = object_request(worker, method, id);
+
+    return service_send(worker->service, worker->bearer, &request);
+}
+
+int build_end_with(struct test_worker *worker, const char *manifest, const char *images)
+{
+    const char *bundle = worker_put(worker, "the bundle");
+
+    if (!*bundle)
         return -1;
     return lease_post(worker, "build/complete",
                       arena_printf(&worker->service->arena,
                                    ",\"outcome\":\"succeeded\",\"fingerprint\":\"f\","
-                                   "\"manifest\":%s,\"images\":[{\"id\":\"image\",\"digest\":"
-                                   "\"sha256:1234\",\"size\":1}],\"bundle\":{\"digest\":\"%s\","
+                                   "\"manifest\":%s,\"images\":[%s],\"bundle\":{\"digest\":\"%s\","
                                    "\"size\":10}",
-                                   manifest, digest));
+                                   manifest, images, bundle));
+}
+
+int build_end(struct test_worker *worker, const char *manifest)
+{
+    const char *id = worker_put(worker, "the manifest of an image");
+
+    if (!*id)
+        return -1;
+    return build_end_with(worker, manifest,
+                          arena_printf(&worker->service->arena,
+                                       "{\"id\":\"image\",\"digest\":\"sha256:%s\",\"size\":1,"
+                                       "\"objects\":[{\"digest\":\"%s\",\"size\":24}]}",
+                                       id, id));
 }
 
 bool service_build(struct service *service, struct test_worker *worker, const char *key)

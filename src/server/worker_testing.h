@@ -56,6 +56,13 @@ const char *service_upload(struct service *service, const char *key);
  * two at a time. */
 extern const char test_manifest[];
 int build_end(struct test_worker *worker, const char *manifest);
+/* The same with images of the test's own: objects separated by commas. */
+int build_end_with(struct test_worker *worker, const char *manifest, const char *images);
+
+/* An object of this text, put into the store: its id, or "". */
+const char *worker_put(struct test_worker *worker, const char *text);
+const char *object_id(struct service *service, const char *text);
+int worker_ask_object(struct test_worker *worker, const char *method, const char *id);
 
 /* Uploads, builds with the worker and promotes; false when a step fails. */
 bool service_build(struct service *service, struct test_worker *worker, const char *key);
