@@ -112,6 +112,7 @@ bool secrets_add(struct secrets **sets, const struct message_secret *secret, str
         .fd = take_fd(&fd),
         .len = secret->value.len,
         .parent = -1,
+        .name = "",
     };
     set->files = file;
     set->n++;
@@ -152,7 +153,7 @@ static bool make_directory(struct secrets *set, const char *path, const struct u
                            struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
     bool is_new;
 
     if (!path_make(SANDBOX_ROOT, path, 0700, &is_new, err))
@@ -231,7 +232,7 @@ bool secrets_place(struct secrets *set, const struct user *user, struct error *e
 static bool bind_file(const struct secret_file *file, const char *root, struct error *err)
 {
     AUTO_FD int parent = -1;
-    const char *name;
+    const char *name = "";
     struct stat wanted, bound;
 
     if (!path_parent(root, file->path, false, &parent, &name, err))
@@ -287,7 +288,7 @@ static void overwrite(const struct secret_file *file)
 static void unbind(const struct secret_file *file, const char *root)
 {
     AUTO_FD int copied = -1;
-    const char *name;
+    const char *name = "";
     struct error ignored;
     int parent = file->parent;
 
@@ -296,7 +297,7 @@ static void unbind(const struct secret_file *file, const char *root)
             return;
         parent = copied;
     }
-    if (parent >= 0 && fchdir(parent) == 0)
+    if (fchdir(parent) == 0)
         (void)!umount2(file->name, MNT_DETACH | UMOUNT_NOFOLLOW);
     (void)!chdir("/");
 }
@@ -313,7 +314,7 @@ void secrets_destroy(struct secrets *set, const char *root)
     if (!set)
         return;
     for (const struct secret_file *file = set->files; file; file = file->next) {
-        if (root && file->name)
+        if (root && file->parent >= 0)
             unbind(file, root);
         overwrite(file);
         unplace(file);

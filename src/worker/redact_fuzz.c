@@ -74,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     search_by_hand(redactor, text, &by_hand);
     redaction_init(&redaction, redactor, collect, &cut);
     for (struct str rest = text; rest.len;) {
-        assert(redaction_feed(&redaction, take(&rest, step)));
+        struct str piece = take(&rest, step);
+        assert(redaction_feed(&redaction, piece));
         step = step % 251 + 1;
     }
     assert(redaction_end(&redaction));

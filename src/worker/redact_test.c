@@ -33,7 +33,7 @@ static void drop(struct redactor **redactor)
 
 static bool collect(void *arg, struct str bytes)
 {
-    struct error err;
+    struct error err = {0};
 
     return buf_append(arg, bytes, &err);
 }
@@ -41,7 +41,7 @@ static bool collect(void *arg, struct str bytes)
 static bool redacts_to(const struct redactor *redactor, struct str text, struct str wanted)
 {
     AUTO(buf_finish) struct buf out = {.max = OUT_MAX};
-    struct error err;
+    struct error err = {0};
 
     if (!redact_text(redactor, text, &out, &err))
         return false;
@@ -155,7 +155,7 @@ TEST(base64_is_found_at_every_alignment)
             for (int is_url = 0; is_url < 2; is_url++) {
                 char plain[64], encoded[128];
                 AUTO(buf_finish) struct buf out = {.max = OUT_MAX};
-                struct error err;
+                struct error err = {0};
                 int len = snprintf(plain, sizeof plain, "%.*s%s%.*s", (int)before, "user:x", value,
                                    (int)behind, "@end");
                 base64_of((struct str){plain, (size_t)len}, is_url, encoded);
@@ -212,7 +212,7 @@ TEST(a_long_value_is_one_mark_and_its_pieces_are_found)
 {
     static char value[3 * REDACT_PIECE + 77];
     AUTO(buf_finish) struct buf text = {.max = OUT_MAX};
-    struct error err;
+    struct error err = {0};
 
     for (size_t i = 0; i < sizeof value; i++)
         value[i] = (char)('!' + (i * i + i / 7) % 90);
