@@ -167,7 +167,7 @@ static bool write_index(struct buf *out, const struct manifest_blob *manifest, c
     json_text(&writer, "mediaType", manifest->media_type);
     json_string(&writer, "digest", manifest->digest);
     json_int(&writer, "size", manifest->size);
-    if (name[0]) {
+    if (name[0] && !strchr(name, '@')) {
         json_open(&writer, "annotations");
         json_string(&writer, "io.containerd.image.name", name);
         json_string(&writer, "org.opencontainers.image.ref.name", name);

@@ -234,11 +234,16 @@ bool store_layer_commit(struct store_layer *layer, struct image_layer *out, stru
 {
     struct image_store *store = layer->store;
     struct image_layer made = {.coding = LAYER_ZSTD};
+    AUTO_FD int removal = -1;
 
     if (!layer_writer_end(&layer->writer, &made, err) || !disk_sync(layer->fd, "a layer", err))
         return false;
+    /* It may replace an equal one that a collector is about to take: then it must see the new. */
+    if (!store_lock_removal(store, true, &removal, err))
+        return false;
     if (renameat(store->temporary_fd, layer->name, store->blobs_fd, digest_hex(made.digest)) != 0)
         return error_errno(err, "publish the layer %s", made.digest);
+    close(take_fd(&removal));
     layer->name[0] = '\0';
     if (!disk_sync(store->blobs_fd, store->blobs, err))
         return false;

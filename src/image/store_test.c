@@ -5,42 +5,7 @@
 
 #include "image/config.h"
 #include "image/reference.h"
-#include "image/testing.h"
-
-struct opened {
-    struct testing testing;
-    struct image_store *store;
-    struct arena arena;
-};
-
-static bool opened_init(struct opened *opened)
-{
-    *opened = (struct opened){0};
-    testing_init(&opened->testing);
-    return image_store_open(testing_path(&opened->testing, "work"), &opened->store,
-                            &opened->testing.err);
-}
-
-static void opened_finish(struct opened *opened)
-{
-    image_store_close(opened->store);
-    arena_finish(&opened->arena);
-    testing_finish(&opened->testing);
-}
-
-static bool import(struct opened *o, const char *reference, const char *text,
-                   char digest[DIGEST_TEXT])
-{
-    static const struct str env[] = {
-        {"PATH=/bin", 9}
-    };
-    struct image_config config = {STR("/app"), STR("nobody"), env, 1};
-
-    return testing_folder(testing_path(&o->testing, "tree")) &&
-           testing_file(testing_path(&o->testing, "tree/file"), text) &&
-           image_import_directory(o->store, reference, testing_path(&o->testing, "tree"), &config,
-                                  digest, &o->testing.err);
-}
+#include "image/store_testing.h"
 
 TEST(an_imported_folder_is_found_by_every_name_it_has)
 {
@@ -49,7 +14,7 @@ TEST(an_imported_folder_is_found_by_every_name_it_has)
     const char *names[] = {"tool:1", "docker.io/library/tool:1", "library/tool:1", digest, NULL};
     struct image image;
 
-    CHECK(opened_init(&o) && import(&o, "tool:1", "content", digest));
+    CHECK(opened_init(&o) && opened_import(&o, "tool:1", "content", digest));
     for (size_t i = 0; names[i]; i++) {
         CHECK(image_find(o.store, names[i], &o.arena, &image, &o.testing.err));
         CHECK_STR(image.digest, digest);
@@ -72,8 +37,8 @@ TEST(a_reference_moves_to_the_newest_import)
     size_t n;
 
     CHECK(opened_init(&o));
-    CHECK(import(&o, "tool:1", "one", first) && import(&o, "tool:1", "two", second));
-    CHECK(import(&o, "other:1", "two", again));
+    CHECK(opened_import(&o, "tool:1", "one", first) && opened_import(&o, "tool:1", "two", second));
+    CHECK(opened_import(&o, "other:1", "two", again));
     CHECK(strcmp(first, second) != 0);
     CHECK(image_find(o.store, "tool:1", &o.arena, &image, &o.testing.err));
     CHECK_STR(image.digest, second);
@@ -92,7 +57,7 @@ TEST(layers_are_unpacked_once_and_whole)
 
     if (geteuid() != 0)
         SKIP("owners need root");
-    CHECK(opened_init(&o) && import(&o, "tool:1", "content", digest));
+    CHECK(opened_init(&o) && opened_import(&o, "tool:1", "content", digest));
     CHECK(image_find(o.store, "tool:1", &o.arena, &image, &o.testing.err));
     CHECK(image_unpack(o.store, &image, &o.arena, &folders, &o.testing.err));
     (void)snprintf(path, sizeof path, "%s/file", folders[0]);
@@ -109,7 +74,7 @@ TEST(damaged_blobs_are_not_believed)
     const char *const *folders;
     struct image image;
 
-    CHECK(opened_init(&o) && import(&o, "tool:1", "content", digest));
+    CHECK(opened_init(&o) && opened_import(&o, "tool:1", "content", digest));
     CHECK(image_find(o.store, "tool:1", &o.arena, &image, &o.testing.err));
     const char *blob =
         testing_path(&o.testing, "work/oci/blobs/sha256/%s", image.layers[0].digest + 7);
@@ -147,7 +112,7 @@ TEST(several_threads_unpack_the_same_image)
     pthread_t threads[COUNT_OF(unpackers)];
     char digest[DIGEST_TEXT];
 
-    CHECK(opened_init(&o) && import(&o, "tool:1", "content", digest));
+    CHECK(opened_init(&o) && opened_import(&o, "tool:1", "content", digest));
     for (size_t i = 0; i < COUNT_OF(unpackers); i++) {
         unpackers[i] = (struct unpacker){&o, false};
         CHECK(pthread_create(&threads[i], NULL, unpack_it, &unpackers[i]) == 0);
@@ -207,7 +172,7 @@ TEST(any_oci_tool_can_read_the_store)
     AUTO(opened_finish) struct opened o = {0};
     char digest[DIGEST_TEXT];
 
-    CHECK(opened_init(&o) && import(&o, "tool:1", "content", digest));
+    CHECK(opened_init(&o) && opened_import(&o, "tool:1", "content", digest));
     if (!testing_sh(&o.testing, "command -v skopeo >/dev/null"))
         SKIP("skopeo is not installed");
     CHECK(

@@ -50,7 +50,7 @@ static bool canonical(const char *reference, bool may_be_digest, char text[REFER
     if (!reference_parse(str_of(reference), &parsed, err))
         return false;
     reference_format(&parsed, text);
-    return may_be_digest || !parsed.digest[0] ||
+    return ((may_be_digest || !parsed.digest[0]) && !digest_is_valid(str_of(reference))) ||
            error_set(err, ERR_INVALID, "an image is named by a tag, not by a digest");
 }
 
