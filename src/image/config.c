@@ -28,7 +28,6 @@ struct descriptor {
 
 struct manifest {
     int64_t version;
-    struct str media_type;
     struct descriptor config;
     struct json_list layers;
 };
@@ -58,7 +57,6 @@ static const struct json_field descriptor_fields[] = {
 static const struct json_field manifest_fields[] = {
     {"schemaVersion", JSON_INTEGER, offsetof(struct manifest, version), REQUIRED, .min = 2,
      .max = 2},
-    {"mediaType", JSON_TEXT, offsetof(struct manifest, media_type), OPTIONAL, .max = 256},
     {"config", JSON_OBJ, offsetof(struct manifest, config), REQUIRED, .fields = descriptor_fields},
     {"layers", JSON_LIST, offsetof(struct manifest, layers), REQUIRED, .max = VIEW_LAYERS_MAX,
      .fields = descriptor_fields, .size = sizeof(struct descriptor)},
@@ -234,8 +232,6 @@ bool manifest_load(struct image_store *store, const char *digest, struct arena *
 
     if (!read_manifest(store, digest, arena, &manifest, &own.size, err))
         return false;
-    if (manifest.media_type.len)
-        own.media_type = manifest.media_type;
     const struct descriptor *rows = manifest.layers.items;
     blobs->n = 0;
     blobs->items = arena_array(arena, BLOB_LAYERS + manifest.layers.n, sizeof *blobs->items);

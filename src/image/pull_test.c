@@ -301,8 +301,6 @@ TEST(docker_media_types_are_taken_and_kept)
     CHECK(pull(&day));
     CHECK_STR(day.digest, digest);
     CHECK(is_sound(&day, 1));
-    CHECK(testing_sh(&day.test.testing,
-                     "grep -q docker.distribution.manifest.v2 there/oci/index.json"));
 }
 
 TEST(an_abort_ends_a_pull)

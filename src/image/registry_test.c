@@ -198,6 +198,34 @@ TEST(a_list_of_images_is_pulled_by_tag_and_by_digest)
     CHECK_OK(image_untag(test.there, name, &test.err));
 }
 
+TEST(an_image_in_dockers_format_goes_both_ways)
+{
+    NEEDS("docker-registry");
+    NEEDS("skopeo");
+    NEEDS("umoci");
+    REGISTRY_TEST(test);
+    AUTO(server_finish) struct server server = {0};
+    char before[DIGEST_TEXT] = "", after[DIGEST_TEXT] = "", script[2048];
+
+    CHECK(server_start(&server, &test.testing, ""));
+    (void)snprintf(script, sizeof script,
+                   "umoci init --layout made && umoci new --image made:a\n"
+                   "umoci insert --image made:a tree/etc /etc\n"
+                   "skopeo copy -q --dest-tls-verify=false -f v2s2 oci:made:a docker://%s/thing:1",
+                   server.name);
+    CHECK(testing_sh(&test.testing, script));
+    CHECK_OK(image_pull(test.there, &test.transfer, named(&server, "thing:1"), before, &test.err));
+    CHECK_OK(image_push(test.there, &test.transfer, before, named(&server, "again:1"), after,
+                        &test.err));
+    CHECK_STR(after, before);
+    (void)snprintf(script, sizeof script,
+                   "skopeo inspect --raw --tls-verify=false docker://%s/again:1 >raw\n"
+                   "grep -q docker.distribution.manifest.v2 raw\n"
+                   "skopeo copy -q oci:there/oci:%s/thing:1 dir:back",
+                   server.name, server.name);
+    CHECK(testing_sh(&test.testing, script));
+}
+
 TEST(what_is_not_there_is_said_to_be_missing)
 {
     NEEDS("docker-registry");
