@@ -53,7 +53,7 @@ static bool has_below(const struct extract *extract)
 static bool look(const struct extract *extract, const char *path, struct view *merged,
                  struct view_place *place, bool *blocked, struct error *err)
 {
-    *merged = *extract->spec->below;
+    *merged = extract->spec->below ? *extract->spec->below : (struct view){0};
     if (merged->n == VIEW_LAYERS_MAX)
         return error_set(err, ERR_TOO_LARGE, "an image has over %d layers", VIEW_LAYERS_MAX);
     merged->layers[merged->n++] = extract->spec->root;
@@ -107,7 +107,16 @@ static int make_folder(int parent, const char *name, const char *path, bool hide
     return take_fd(&folder);
 }
 
-/* A folder the archive does not list keeps the owner and mode it has in the layers below. */
+static void remember_folder(struct extract *extract, const char *path, struct timespec modified)
+{
+    if (extract->n_folders == extract->room) {
+        extract->room = extract->room ? extract->room * 2 : 256;
+        extract->folders = alloc_more(extract->folders, extract->room * sizeof *extract->folders);
+    }
+    extract->folders[extract->n_folders++] = (struct late_folder){alloc_text(path), modified};
+}
+
+/* A folder the archive does not list keeps the owner, mode and time it has in the layers below. */
 static bool make_unlisted(struct extract *extract, int parent, const char *name, const char *path,
                           struct error *err)
 {
@@ -129,6 +138,7 @@ static bool make_unlisted(struct extract *extract, int parent, const char *name,
     AUTO_FD int lower = disk_open(merged.layers[place.layer], path, O_RDONLY | O_DIRECTORY);
     if (lower < 0)
         return error_errno(err, "open %s", path);
+    remember_folder(extract, path, place.facts.st_mtim);
     return copy_up_facts(lower, folder, err);
 }
 
@@ -185,15 +195,6 @@ static bool open_parent(struct extract *extract, const char *path, const char **
     extract->parent = take_fd(&fd);
     memcpy(extract->parent_path, parent, len + 1);
     return true;
-}
-
-static void remember_folder(struct extract *extract, const char *path, struct timespec modified)
-{
-    if (extract->n_folders == extract->room) {
-        extract->room = extract->room ? extract->room * 2 : 256;
-        extract->folders = alloc_more(extract->folders, extract->room * sizeof *extract->folders);
-    }
-    extract->folders[extract->n_folders++] = (struct late_folder){alloc_text(path), modified};
 }
 
 static bool is_folder(int parent, const char *name)
@@ -361,8 +362,39 @@ static bool hide(struct extract *extract, int parent, const char *name, struct e
     return folder < 0 || extract_set_opaque(folder, err);
 }
 
-static bool put_marker(struct extract *extract, const char *hidden, struct error *err)
+/* When a folder became a file or a link, umoci lists what was in it all the same: below something
+ * that is no folder there is nothing to hide. */
+static bool is_idle(const struct extract *extract, const char *path, bool *idle, struct error *err)
 {
+    const char *slash = strrchr(path, '/');
+    struct view_place place;
+    char parent[TAR_PATH];
+    struct view merged;
+    bool blocked;
+
+    *idle = false;
+    if (!slash)
+        return true;
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    if (!look(extract, parent, &merged, &place, &blocked, err))
+        return false;
+    *idle = blocked || (place.is_there && !S_ISDIR(place.facts.st_mode));
+    return true;
+}
+
+static bool put_marker(struct extract *extract, const char *path, const char *hidden,
+                       struct error *err)
+{
+    const char *name;
+    bool idle;
+
+    if (!is_idle(extract, path, &idle, err))
+        return false;
+    if (idle)
+        return true;
+    if (!open_parent(extract, path, &name, err))
+        return false;
     if (hidden)
         return hide(extract, extract->parent, hidden, err);
     extract->hides_root = extract->hides_root || !*extract->parent_path;
@@ -449,10 +481,10 @@ static bool put_entry(struct extract *extract, struct archive_entry *entry, stru
         return true;
     if (marker == TAR_BAD_MARKER)
         return error_set(err, ERR_ARCHIVE_INVALID, "the whiteout \"%.128s\" hides nothing", path);
+    if (marker != TAR_PLAIN)
+        return put_marker(extract, path, hidden, err);
     if (!open_parent(extract, path, &name, err))
         return false;
-    if (marker != TAR_PLAIN)
-        return put_marker(extract, hidden, err);
     return put_by_kind(extract, entry, name, path, err);
 }
 

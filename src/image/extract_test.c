@@ -279,14 +279,19 @@ static const struct stacked {
     const char *what, *then, *opaque;
     struct raw entries[ROW_ENTRIES];
 } stacked[] = {
-    {"a hard link to a file below",         TAKEN_OVER,       NULL,   {H("a/b", "d/e/g")}         },
-    {"a hard link to a link below",         "test -L a",      NULL,   {H("a", "out")}             },
-    {"a whiteout, then such a folder",      "test -f d/x",    "d",    {F(".wh.d"), F("d/x")}      },
-    {"a whiteout of a file, then a folder", "test -f file/x", "file", {F(".wh.file"), F("file/x")}},
-    {"a file, then a folder",               "test -d d",      "d",    {F("d"), D("d")}            },
-    {"a device over a file",                "test -c file",   NULL,   {DEVICE("file")}            },
-    {"an opaque root",                      "test -c link",   "d",    {F(OPAQUE), F("d/x")}       },
-    {"an opaque folder",                    "test -d d",      "d",    {F("d/" OPAQUE)}            },
+    {"a hard link to a file below",         TAKEN_OVER,       NULL,   {H("a/b", "d/e/g")}              },
+    {"a hard link to a link below",         "test -L a",      NULL,   {H("a", "out")}                  },
+    {"a whiteout, then such a folder",      "test -f d/x",    "d",    {F(".wh.d"), F("d/x")}           },
+    {"a whiteout of a file, then a folder", "test -f file/x", "file", {F(".wh.file"), F("file/x")}     },
+    {"a file, then a folder",               "test -d d",      "d",    {F("d"), D("d")}                 },
+    {"a device over a file",                "test -c file",   NULL,   {DEVICE("file")}                 },
+    {"an opaque root",                      "test -c link",   "d",    {F(OPAQUE), F("d/x")}            },
+    {"a whiteout below a file",             "test -f d",      NULL,   {F("d"), F("d/.wh.f")}           },
+    {"a whiteout below a link",
+     "test -L d && test ! -e ../lower/.wh.f",                 NULL,
+     {L("d", "file"), F("d/.wh.f")}                                                                    },
+    {"a whiteout through a link below",     "test ! -e link", NULL,   {F("link/.wh.f"), F("out/.wh.x")}},
+    {"an opaque folder",                    "test -d d",      "d",    {F("d/" OPAQUE)}                 },
 };
 
 static bool extract_over(struct place *place, const struct view *below, struct error *err)
@@ -440,6 +445,8 @@ static const struct coded {
      "head -c 777777 t | zstd -qc > archive; "
      "tail -c +777778 t | zstd -qc >> archive"                                                                },
     {"bytes behind the end of the tar", NULL,             "cp t archive; head -c 9999 /dev/urandom >> archive"},
+    {"a tar without its last padding",  NULL,             "head -c $((512 + 1500000)) t > archive"            },
+    {"a tar without its last byte",     "Truncated",      "head -c $((511 + 1500000)) t > archive"            },
     {"gzip cut short",                  "",               "gzip -c t | head -c 300000 > archive"              },
     {"gzip without its last byte",      "",               "gzip -c t | head -c -1 > archive"                  },
     {"zstd cut short",                  "",               "zstd -qc t | head -c 300000 > archive"             },
@@ -463,7 +470,8 @@ TEST(a_compressed_stream_is_whole_or_refused)
         AUTO(place_finish) struct place place = {.root = -1, .archive = -1};
         struct error err = {0};
         CHECK(place_init(&place));
-        CHECK(testing_sh(&place.testing, "head -c 1500000 /dev/urandom > f && tar -cf t f"));
+        CHECK(testing_sh(&place.testing,
+                         "head -c 1500000 /dev/urandom > f && tar --format=ustar -cf t f"));
         CHECK(testing_sh(&place.testing, coded[i].script));
         auto_close(&place.archive);
         place.archive = open(testing_path(&place.testing, "archive"), O_RDONLY | O_CLOEXEC);

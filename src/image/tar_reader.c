@@ -35,6 +35,7 @@ static la_ssize_t read_tar(struct archive *archive, void *arg, const void **byte
         reader->failed = true;
         return -1;
     }
+    reader->is_ended = piece.len == 0;
     *bytes = piece.ptr;
     return (la_ssize_t)piece.len;
 }
@@ -76,12 +77,14 @@ void tar_reader_finish(struct tar_reader *reader)
 
 bool tar_reader_next(struct tar_reader *reader, struct archive_entry **entry, struct error *err)
 {
-    int result = archive_read_next_header(reader->tar, entry);
+    int result = reader->is_cut ? ARCHIVE_EOF : archive_read_next_header(reader->tar, entry);
 
     if (result == ARCHIVE_EOF) {
         *entry = NULL;
         return true;
     }
+    if (result == ARCHIVE_OK)
+        reader->left = archive_entry_size(*entry);
     /* A warning means that libarchive gave something up: a name, an attribute, a part. */
     return result == ARCHIVE_OK || fail(reader, err);
 }
@@ -97,12 +100,16 @@ bool tar_reader_data(struct tar_reader *reader, struct str *bytes, int64_t *offs
     do
         result = archive_read_data_block(reader->tar, &block, &len, &at);
     while (result == ARCHIVE_OK && len == 0);
-    if (result != ARCHIVE_OK && result != ARCHIVE_EOF)
+    /* umoci ends the layers it inserts with the last byte of the last file. */
+    if (result == ARCHIVE_FATAL && reader->is_ended && !reader->failed && reader->left == 0)
+        reader->is_cut = true;
+    else if (result != ARCHIVE_OK && result != ARCHIVE_EOF)
         return fail(reader, err);
-    if (result == ARCHIVE_EOF)
-        *bytes = (struct str){0};
-    else
+    if (result == ARCHIVE_OK)
         *bytes = (struct str){block, len};
+    else
+        *bytes = (struct str){0};
+    reader->left -= (int64_t)bytes->len;
     *offset = at;
     return true;
 }

@@ -16,6 +16,9 @@ struct tar_reader {
     struct archive *tar;
     struct error err; /* why reading failed: libarchive keeps only a number */
     bool failed;
+    int64_t left;  /* of the entry's content */
+    bool is_ended; /* there are no more bytes */
+    bool is_cut;   /* nor entries: the last one lacks its padding */
 };
 
 /* The descriptor is borrowed and read from where it stands. The reader must not move. */
