@@ -215,7 +215,8 @@ static void pause_here(struct screen *screen)
     sigemptyset(&continued);
     sigaddset(&continued, SIGCONT);
     (void)kill(getpid(), SIGSTOP);
-    (void)sigtimedwait(&continued, NULL, &patience);
+    while (sigtimedwait(&continued, NULL, &patience) < 0 && errno == EINTR)
+        continue;
 }
 
 /* Somebody stopped us, and others have printed since: the next picture goes below. */
@@ -244,6 +245,9 @@ static void *watch(void *arg)
         const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
         int number = sigtimedwait(&screen->taken, NULL, &tick);
 
+        /* A stop breaks the wait off; what continued us comes next, before anything is drawn. */
+        if (number < 0 && errno == EINTR)
+            continue;
         take_signal(screen, number);
         screen_lock(screen);
         bool is_over = screen->is_stopping;
