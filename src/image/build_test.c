@@ -62,7 +62,7 @@ TEST(a_step_that_was_done_is_not_done_again)
 
     /* A cache that lost its layer is not believed. */
     CHECK(testing_sh(&b.testing, "rm work/oci/blobs/sha256/*"));
-    CHECK(!build(&b, steps, NULL, false, &second) && b.testing.err.code == ERR_NOT_FOUND);
+    CHECK(!build(&b, steps, NULL, false, &second) && b.testing.err.code == ERR_UNAVAILABLE);
 }
 
 TEST(a_failing_step_is_named)
@@ -221,7 +221,7 @@ TEST(a_base_that_is_nowhere_says_what_to_do)
     CHECK(!build_plans(&b,
                        "[{\"id\":\"a\",\"steps\":[{\"kind\":\"from\",\"ref\":\"ubuntu:24.04\"}]}]",
                        &images));
-    CHECK(b.testing.err.code == ERR_NOT_FOUND);
+    CHECK(b.testing.err.code == ERR_UNAVAILABLE);
     CHECK(strstr(b.testing.err.text, "registry") && strstr(b.testing.err.text, "image bootstrap"));
 }
 

@@ -217,6 +217,20 @@ struct image_build_hooks {
 
 struct registries;
 
+struct image_search {
+    struct registries *registries; /* NULL: none may be asked */
+    bool is_registry_first;        /* else the local store is */
+    const volatile bool *abort;    /* or NULL */
+    image_progress *progress;
+    void *arg;
+};
+
+/* The image a reference means, in the store with everything it consists of: found there, pulled, or
+ * made here when no registry answers and it can be made. *cached: it was there already. */
+bool image_obtain(struct image_store *store, const struct image_search *search,
+                  const char *reference, char digest[DIGEST_TEXT], bool *cached,
+                  struct error *err) MUST_USE;
+
 struct image_build {
     struct str plans;              /* the manifest's images list: [{"id","steps":[…]}, …] as JSON */
     const char *source_dir;        /* the unpacked project */

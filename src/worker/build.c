@@ -13,13 +13,14 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "image/registry.h"
 #include "worker/bundle.h"
 #include "worker/report.h"
 #include "worker/upkeep.h"
 
 #define NODE_BASE "node:24-bookworm-slim"
 
-enum { CALL_TIMEOUT_MS = 30 * 1000, LINE_BYTES = 16 * 1024, SEAL_TRIES = 2 };
+enum { CALL_TIMEOUT_MS = 30 * 1000, SEAL_TRIES = 2 };
 
 bool build_fault(struct build *build, const char *kind, const struct error *err)
 {
@@ -27,7 +28,7 @@ bool build_fault(struct build *build, const char *kind, const struct error *err)
                        err->text);
 }
 
-static void bootstrap_progress(void *arg, const char *line)
+static void tell_progress(void *arg, const char *line)
 {
     struct build *build = arg;
 
@@ -35,20 +36,40 @@ static void bootstrap_progress(void *arg, const char *line)
     build_take_output(&build->part, GUEST_STDOUT, STR("\n"));
 }
 
-/* The platform's own Node image: made on first use. */
+/* The platform's own Node image: brought or made on first use. */
 static bool open_base(struct build *build, struct error *err)
 {
     struct image_store *store = build->worker->images;
+    const struct image_search search = {
+        .registries = build->registries,
+        .abort = &build->lease->is_unwanted,
+        .progress = tell_progress,
+        .arg = build,
+    };
     char digest[DIGEST_TEXT];
+    bool cached;
 
-    if (!image_find(store, NODE_BASE, &build->arena, &build->base, err)) {
-        if (err->code != ERR_NOT_FOUND)
-            return false;
-        if (!image_bootstrap(store, NODE_BASE, false, bootstrap_progress, build, digest, err) ||
-            !image_find(store, NODE_BASE, &build->arena, &build->base, err))
-            return error_wrap(err, "making " NODE_BASE);
-    }
+    if (!image_obtain(store, &search, NODE_BASE, digest, &cached, err) ||
+        !image_find(store, digest, &build->arena, &build->base, err))
+        return error_wrap(err, "the platform's own image");
     return image_unpack(store, &build->base, &build->arena, &build->base_layers, err);
+}
+
+static const char *unless_empty(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+static bool open_registries(struct build *build, struct error *err)
+{
+    const struct worker_settings *set = build->worker->settings;
+    const struct registry_settings settings = {
+        .auth_file = set->registry_auth_file,
+        .ca_file = unless_empty(set->registry_ca_file),
+        .mirrors = unless_empty(set->registry_mirrors),
+    };
+
+    return registries_open(&settings, &build->registries, err);
 }
 
 /* What is remembered of the same project stands for install, evaluate and, unless an image is
@@ -208,6 +229,7 @@ static bool seal(struct build *build, struct error *err)
     if (!seal_bundle(build, err) || !build_share_images(build, err))
         return failure_set(&build->failure, "guest_runtime", "disk_full", "seal", true, "%s",
                            err->text);
+    build_push_images(build);
     build->is_cached = build->is_recalled;
     announce(build, "done", -1);
     return true;
@@ -269,7 +291,7 @@ static bool lay_out(struct build *build, struct error *err)
     build->bundle = arena_printf(arena, "%s/bundle", build->folder);
     return image_work(build->worker->images, &build->work, err) &&
            directory_make(build->bundle, 0755, err) &&
-           line_open(&build->worker->link, &build->line, err) &&
+           line_open(&build->worker->link, &build->line, err) && open_registries(build, err) &&
            output_create(build->lease, build->room, &build->output, err);
 }
 
@@ -284,15 +306,10 @@ void *build_main(void *arg)
         .work = -1,
     };
 
-    build.part = (struct build_part){
-        .build = &build,
-        .arena = &build.arena,
-        .failure = &build.failure,
-        .line_text = {.max = LINE_BYTES},
-    };
     struct error err, ignored;
     bool is_started = false;
 
+    build_part_init(&build.part, &build, &build.arena, &build.failure, NULL);
     if (!lay_out(&build, &err) || !execute(&build, &is_started, &err)) {
         log_info("build not completed here", LOG_STR("lease", lease->id), LOG_ERR(&err));
         if (build.line.client)
@@ -302,7 +319,8 @@ void *build_main(void *arg)
     if (!folder_remove(build.folder, &ignored))
         log_warn("build folder left behind", LOG_ERR(&ignored));
     line_close(&build.line);
-    buf_finish(&build.part.line_text);
+    build_part_finish(&build.part);
+    registries_close(build.registries);
     arena_finish(&build.arena);
     close(build.room);
     if (build.work >= 0)

@@ -6,6 +6,7 @@
 #include "worker/build_memo.h"
 #include "worker/guest.h"
 #include "worker/output.h"
+#include "worker/redact.h"
 #include "worker/worker.h"
 
 struct build;
@@ -15,10 +16,17 @@ struct build;
 struct build_part {
     struct build *build;
     struct arena *arena;
-    struct failure *failure; /* retryable: the platform's fault */
-    const char *image;       /* whose steps and output these are, or NULL */
-    struct buf line_text;    /* output not yet ended by a newline */
+    struct failure *failure;    /* retryable: the platform's fault */
+    const char *image;          /* whose steps and output these are, or NULL */
+    struct redaction redaction; /* its redactor is set while a program has secrets */
+    struct buf line_text;       /* output not yet ended by a newline */
+    int64_t taken, left_out;    /* bytes of this program's output */
+    struct buf tail;            /* the newest of what is over the limit */
 };
+/* It stays where it is until finish: its output comes through a pointer. */
+void build_part_init(struct build_part *part, struct build *build, struct arena *arena,
+                     struct failure *failure, const char *image);
+void build_part_finish(struct build_part *part);
 
 struct build {
     struct lease *lease;
@@ -36,6 +44,7 @@ struct build {
     const char *source, *bundle; /* folders in it: the project; task/ and deps/ */
     struct image base;           /* the platform's Node image */
     const char *const *base_layers;
+    struct registries *registries;
     struct build_memo memo;
     bool is_recalled;    /* memo holds what evaluating gave before */
     bool is_cached;      /* the phase under way had nothing to do */
@@ -57,7 +66,10 @@ struct build_step {
 };
 void build_step_event(const struct build_part *part, const struct build_step *step);
 bool build_take_output(void *arg, enum guest_stream stream, struct str bytes); /* arg: the part */
+/* The end of a program's output: what was held back is told. */
 void build_flush_output(struct build_part *part);
+
+enum { BUILD_MEMORY_MIB = 4096 }; /* of a sandbox that does not ask for another */
 
 /* One program in a sandbox of its own, from start to proof of its end. */
 struct build_program {
@@ -88,6 +100,7 @@ bool build_load(struct build *build, struct error *err) MUST_USE;
 /* build_publish.c: the images where any worker can get them, before the deployment is complete; and
  * their names in this host's store, after it. */
 bool build_share_images(struct build *build, struct error *err) MUST_USE;
+void build_push_images(struct build *build); /* where the operator wants them too */
 void build_name_images(struct build *build);
 
 /* Makes a sandbox of the new deployment ahead. */

@@ -4,7 +4,10 @@
 #include "base/time.h"
 #include "worker/build.h"
 
-enum { BUILD_CPUS = 2, BUILD_MEMORY_MIB = 4096, BUILD_DISK_MIB = 32768, START_MS = 30 * 1000 };
+#define RECEIVE_MAX ((int64_t)10 << 30)
+#define SEND_MAX    ((int64_t)1 << 30)
+
+enum { CONNECTIONS_MAX = 256, BUILD_CPUS = 2, BUILD_DISK_MIB = 32768, START_MS = 30 * 1000 };
 
 static void fill_spec(struct build *build, const struct build_program *job,
                       struct sandbox_spec *spec)
@@ -25,6 +28,8 @@ static void fill_spec(struct build *build, const struct build_program *job,
     spec->memory_mib = job->memory_mib ? job->memory_mib : BUILD_MEMORY_MIB;
     spec->disk_mib = BUILD_DISK_MIB;
     spec->network = job->has_network ? NETWORK_OPEN : NETWORK_OFF;
+    if (job->has_network)
+        spec->quota = (struct network_quota){RECEIVE_MAX, SEND_MAX, CONNECTIONS_MAX};
     spec->deadline_ms = time_boot_ms() + START_MS;
 }
 

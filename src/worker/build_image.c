@@ -15,7 +15,6 @@ enum {
     IMAGES_MAX = 64,
     PARALLEL_MAX = 4,
     WATCH_MS = 250,
-    LINE_BYTES = 16 * 1024,
 };
 
 /* What the threads of one image phase share. */
@@ -42,7 +41,7 @@ static void leave_image(void *ctx)
     struct image_part *image = ctx;
 
     build_flush_output(&image->part);
-    buf_finish(&image->part.line_text);
+    build_part_finish(&image->part);
     share_close(&image->share);
     arena_finish(&image->arena);
     free(image);
@@ -54,13 +53,7 @@ static void *enter_image(void *arg, const char *image_id, struct error *err)
     struct image_part *image = alloc(sizeof *image);
 
     *image = (struct image_part){.imaging = imaging};
-    image->part = (struct build_part){
-        .build = imaging->build,
-        .arena = &image->arena,
-        .failure = &image->failure,
-        .image = image_id,
-        .line_text = {.max = LINE_BYTES},
-    };
+    build_part_init(&image->part, imaging->build, &image->arena, &image->failure, image_id);
     if (!share_open(imaging->build->lease, &image->arena, &image->share, err)) {
         leave_image(image);
         return NULL;
@@ -80,15 +73,18 @@ static void keep_failure(struct image_part *image)
     pthread_mutex_unlock(&imaging->lock);
 }
 
-static bool run_step(void *ctx, const struct image_step_run *step, struct error *err)
+/* The program of a step and what it may see, in a sandbox of its own. */
+static bool run_program(struct image_part *image, const struct image_step_run *step,
+                        struct guest_result *result, struct error *err)
 {
-    struct image_part *image = ctx;
     struct sandbox_bind *binds = arena_array(&image->arena, step->n_mounts + 1, sizeof *binds);
+    struct guest_secret *secrets = arena_array(&image->arena, step->n_secrets + 1, sizeof *secrets);
     struct image_config config = {.workdir = str_of(step->workdir), .user = str_of(step->user)};
-    struct guest_result result;
 
     for (size_t i = 0; i < step->n_mounts; i++)
         binds[i] = (struct sandbox_bind){step->mounts[i].source, step->mounts[i].target, true};
+    for (size_t i = 0; i < step->n_secrets; i++)
+        secrets[i] = (struct guest_secret){step->secrets[i].path, step->secrets[i].value};
     const struct build_program job = {
         .layout = LAYOUT_DIRECT,
         .layers = step->layers,
@@ -103,18 +99,42 @@ static bool run_step(void *ctx, const struct image_step_run *step, struct error 
         .program = {.kind = PROGRAM_STEP,
                     .argv = step->argv,
                     .env = step->env,
-                    .cwd = step->workdir},
+                    .cwd = step->workdir,
+                    .secrets = secrets,
+                    .n_secrets = step->n_secrets,
+                    .abort = &image->imaging->abort},
     };
-    if (!build_run(&image->part, &job, &result, err)) {
+    return build_run(&image->part, &job, result, err);
+}
+
+static struct redactor *redactor_of(const struct image_step_run *step, struct arena *arena)
+{
+    const struct secret **values = arena_array(arena, step->n_secrets + 1, sizeof *values);
+
+    for (size_t i = 0; i < step->n_secrets; i++)
+        values[i] = step->secrets[i].value;
+    return step->n_secrets ? redactor_create(values, step->n_secrets) : NULL;
+}
+
+static bool run_step(void *ctx, const struct image_step_run *step, struct error *err)
+{
+    struct image_part *image = ctx;
+    struct redactor *redactor = redactor_of(step, &image->arena);
+    struct guest_result result;
+
+    image->part.redaction.redactor = redactor;
+    bool has_ended = run_program(image, step, &result, err);
+    image->part.redaction.redactor = NULL;
+    redactor_destroy(redactor);
+    if (!has_ended) {
         keep_failure(image);
         return false;
     }
     if (result.exit_code == 0 && result.signal == 0)
         return true;
     if (result.oom)
-        return error_set(err, ERR_UNPROCESSABLE,
-                         "was killed: it needs more memory than a build "
-                         "step has");
+        return error_set(err, ERR_UNPROCESSABLE, "was killed: a build step has %d MiB of memory",
+                         BUILD_MEMORY_MIB);
     if (result.signal)
         return error_set(err, ERR_UNPROCESSABLE, "was killed by signal %d", result.signal);
     return error_set(err, ERR_UNPROCESSABLE, "exited with code %d", result.exit_code);
@@ -243,6 +263,7 @@ static bool build_all(struct imaging *imaging, struct str plans, struct error *e
         .cache_dir =
             arena_printf(&build->arena, "%s/caches/%s", build->worker->settings->work_dir, project),
         .scope = project,
+        .registries = build->registries,
         .no_cache = build->grant->no_cache,
         .parallel = parallel(),
         .step_limit_ms = STEP_LIMIT_MS,

@@ -25,6 +25,7 @@ enum {
     KILL_MS = 20 * 1000, /* from the kill to the proof that nothing is left */
     STANDBY_MS = 60 * 1000,
     SHUTDOWN_MS = 2 * 1000,
+    ABORT_MS = 250, /* between two looks at a program's abort */
 };
 
 bool failure_set(struct failure *failure, const char *layer, const char *kind, const char *stage,
@@ -155,6 +156,8 @@ static int64_t next_moment(const struct guest *guest, int64_t until_ms)
 {
     int64_t at = guest->pinged_ms + PING_MS;
 
+    if (guest->abort && at > time_boot_ms() + ABORT_MS)
+        at = time_boot_ms() + ABORT_MS;
     if (until_ms < at)
         at = until_ms;
     if (guest->limit_ms && guest->ending == ENDING_NONE && guest->limit_ms < at)
@@ -173,6 +176,8 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
         return error_set(err, ERR_CANCELLED, "the lease could not be renewed in time");
     if (view->stop_wanted)
         return error_set(err, ERR_CANCELLED, "the worker stops");
+    if (guest->abort && *guest->abort)
+        return error_set(err, ERR_CANCELLED, "given up");
     if (view->cancel_wanted && !guest->is_started)
         return error_set(err, ERR_CANCELLED, "cancelled before it started");
     if (guest->kill_sent && now - guest->kill_ms > KILL_MS)
@@ -380,6 +385,7 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
     };
 
     guest->listener = program->listener;
+    guest->abort = program->abort;
     guest->is_started = guest->is_quiesced = guest->kill_sent = false;
     guest->ending = ENDING_NONE;
     guest->limit_ms = 0;

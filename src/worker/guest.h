@@ -44,6 +44,7 @@ struct guest_program {
     const char *cwd, *user;               /* NULL: the setup's */
     const struct guest_secret *secrets;   /* at most SECRETS_MAX; not used after guest_launch */
     size_t n_secrets;
+    const volatile bool *abort; /* or NULL; when true guest_follow gives up: ERR_CANCELLED */
     struct guest_listener listener;
 };
 

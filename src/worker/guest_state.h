@@ -32,6 +32,7 @@ struct guest {
 
     uint32_t program;
     struct guest_listener listener;
+    const volatile bool *abort; /* the program's */
     size_t owed[GUEST_STREAMS]; /* credit withheld */
     struct str payload;
     uint16_t payload_stream, outcome_stream;
