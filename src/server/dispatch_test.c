@@ -582,4 +582,38 @@ SERVICE_TEST(a_claim_among_twenty_thousand_goes_by_index)
     CHECK(goes_by_index(service, &runs_past_ttl, overdue + 1, &mine[3]));
 }
 
+SERVICE_TEST(a_worker_gets_only_what_its_roles_allow)
+{
+    const char *key = service_make_key(service, OPERATOR);
+    struct test_worker both = {0}, runner = {.roles = "[\"run\"]"},
+                       builder = {.roles = "[\"build\"]"};
+    CHECK(worker_join(&both, service, "both") && service_build(service, &both, key));
+    CHECK(worker_join(&runner, service, "runner") && worker_join(&builder, service, "builder"));
+    const char *run = service_start_run(service, key, "hello", NULL);
+    const char *build = service_upload(service, key);
+    static const char *const any = "[\"run\",\"build\"]";
+
+    CHECK_STATUS(service, worker_poll(&runner, "[\"build\"]", &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 0);
+    CHECK_STATUS(service, worker_poll(&builder, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 0);
+    CHECK_STATUS(service, worker_poll(&builder, any, &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 1);
+    CHECK_STR(service_text(service, "grants.0.build.deployment_id"), build);
+    CHECK_STATUS(service, worker_poll(&runner, any, &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 1);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), run);
+
+    /* The roles are those the process gave when it became active. */
+    runner.roles = "[\"run\",\"build\"]";
+    CHECK(*service_upload(service, key));
+    CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 200);
+    CHECK_STATUS(service, worker_poll(&runner, any, &large_room, 0, "[]"), 200);
+    CHECK(service_says(service, "\"kind\":\"build\""));
+    runner.roles = "[\"desktop\"]";
+    CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 400);
+    runner.roles = "[]";
+    CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 400);
+}
+
 TEST_MAIN()

@@ -60,9 +60,9 @@ static bool collect(const struct wire_build_complete *built, struct arena *arena
     for (size_t i = 0; i < built->images.n; i++) {
         const struct wire_object *objects = images[i].objects.items;
         struct str manifest = {0};
-        bool is_whole = images[i].objects.n == 0;
+        bool is_whole = false;
 
-        if (!is_whole && !object_of(images[i].digest, &manifest))
+        if (!object_of(images[i].digest, &manifest))
             return error_set(err, ERR_INVALID, "an image is named by sha256: and 64 hex digits");
         for (size_t k = 0; k < images[i].objects.n; k++) {
             if (!blob_id_is_valid(objects[k].digest))

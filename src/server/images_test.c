@@ -129,6 +129,7 @@ SERVICE_TEST(the_images_of_a_build_must_be_whole_in_the_store)
         arena_printf(arena, image, manifest, absent),    /* not its manifest */
         arena_printf(arena, image, "1234", manifest),    /* no digest */
         arena_printf(arena, image, manifest, "../../x"), /* no object */
+        arena_printf(arena, "{\"id\":\"image\",\"digest\":\"sha256:%s\",\"size\":1}", manifest),
     };
     for (size_t i = 0; i < COUNT_OF(refused); i++)
         CHECK_STATUS(service, build_end_with(&stage.one, test_manifest, refused[i]), 400);

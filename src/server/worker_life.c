@@ -58,6 +58,33 @@ static bool grade_number(struct str name, int64_t *number, struct error *err)
     return true;
 }
 
+static struct str list_text(const struct json_list *list, struct arena *arena)
+{
+    struct buf text = {.max = CAPABILITIES_MAX};
+    struct json_writer json = json_begin(&text);
+    struct error err;
+
+    json_open_list(&json, NULL);
+    for (size_t i = 0; i < list->n; i++)
+        json_text(&json, NULL, ((const struct str *)list->items)[i]);
+    json_close_list(&json);
+    struct str kept = json_end(&json, &err) ? arena_str(arena, buf_str(&text)) : STR("[]");
+    buf_finish(&text);
+    return kept;
+}
+
+/* What it may be given; a worker of none would wait for ever. */
+static bool check_roles(const struct json_list *roles, struct error *err)
+{
+    const struct str *names = roles->items;
+
+    for (size_t i = 0; i < roles->n; i++)
+        if (!str_equal(names[i], STR("run")) && !str_equal(names[i], STR("build")))
+            return error_set(err, ERR_INVALID, "/capabilities/roles: %.*s is neither run nor build",
+                             (int)(names[i].len > 32 ? 32 : names[i].len), names[i].ptr);
+    return roles->n > 0 || error_set(err, ERR_INVALID, "/capabilities/roles must not be empty");
+}
+
 bool worker_activate_post(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
@@ -72,7 +99,7 @@ bool worker_activate_post(struct call *call, struct response *res, struct error 
 
     if (!worker_read(call, wire_activate_fields, &wanted, sizeof wanted, err) ||
         !grade_number(wanted.capabilities.grade, &grade, err) ||
-        !store_begin(server->store, &tx, err) ||
+        !check_roles(&wanted.capabilities.roles, err) || !store_begin(server->store, &tx, err) ||
         !worker_check(call, tx, wanted.epoch, &before, err))
         return false;
     after = before;
@@ -87,26 +114,11 @@ bool worker_activate_post(struct call *call, struct response *res, struct error 
                V_TEXT(worker_state_name(after)), V_STR(buf_str(&text)),
                V_STR(wanted.capabilities.engine), V_INT(grade),
                V_INT(wanted.capabilities.accelerated), V_STR(wanted.capabilities.arch),
-               V_INT(time_now_ms())) ||
+               V_INT(time_now_ms()), V_STR(list_text(&wanted.capabilities.roles, call->arena))) ||
         !store_commit(&tx, err))
         return false;
     const struct wire_state state = {str_of(worker_state_name(after))};
     return worker_answer(res, wire_state_fields, &state, err);
-}
-
-static struct str list_text(const struct json_list *list, struct arena *arena)
-{
-    struct buf text = {.max = CAPABILITIES_MAX};
-    struct json_writer json = json_begin(&text);
-    struct error err;
-
-    json_open_list(&json, NULL);
-    for (size_t i = 0; i < list->n; i++)
-        json_text(&json, NULL, ((const struct str *)list->items)[i]);
-    json_close_list(&json);
-    struct str kept = json_end(&json, &err) ? arena_str(arena, buf_str(&text)) : STR("[]");
-    buf_finish(&text);
-    return kept;
 }
 
 /* Leases the worker says it holds and the server does not. */

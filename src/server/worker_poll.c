@@ -36,6 +36,18 @@ static bool is_known(const struct wire_poll *wanted, struct str lease_id)
     return false;
 }
 
+/* Asked for, and one of the worker's roles as it gave them when it became active. */
+static bool may_take(struct poll *poll, struct str roles, const char *kind)
+{
+    struct arena *arena = poll->call->arena;
+    struct str role;
+
+    for (size_t i = 0; json_find_text(roles, arena_printf(arena, "%zu", i), arena, &role); i++)
+        if (str_equal(role, str_of(kind)))
+            return accepts(&poll->wanted, role);
+    return false;
+}
+
 static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
 {
     struct call *call = poll->call;
@@ -51,6 +63,7 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         return error_set(err, ERR_EPOCH_SUPERSEDED, "this process of the worker is over");
     poll->is_active = str_equal(state, STR("active"));
     poll->oldest_message = row_int(&rows, 0, WORKER_GET_OLDEST_MESSAGE);
+    struct str roles = row_str(&rows, 0, WORKER_GET_ROLES);
     poll->claim = (struct claim){
         .server = server_of(call),
         .arena = call->arena,
@@ -59,8 +72,8 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .arch = row_text(&rows, 0, WORKER_GET_ARCH),
         .epoch = poll->wanted.epoch,
         .grade = row_int(&rows, 0, WORKER_GET_GRADE),
-        .runs = accepts(&poll->wanted, STR("run")),
-        .builds = accepts(&poll->wanted, STR("build")),
+        .runs = may_take(poll, roles, "run"),
+        .builds = may_take(poll, roles, "build"),
         .room = poll->wanted.room,
         .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
         .max_grants = GRANTS_MAX,

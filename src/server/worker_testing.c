@@ -80,12 +80,13 @@ int worker_activate_as(struct test_worker *worker, const char *grade)
         arena_printf(&worker->service->arena,
                      "{\"epoch\":%lld,\"capabilities\":{\"version\":\"1\",\"protocol\":"
                      "\"" WORKER_PROTOCOL "\",\"arch\":\"x86_64\",\"privilege\":\"root\","
-                     "\"cni_profile\":\"nat\",\"roles\":[\"run\"],\"engine\":\"gvisor\","
+                     "\"cni_profile\":\"nat\",\"roles\":%s,\"engine\":\"gvisor\","
                      "\"grade\":\"%s\",\"engine_build\":\"b\",\"accelerated\":false,"
                      "\"rootfs_digest\":\"r\",\"guest_abi\":1,\"vcpus\":64,\"memory_mib\":65536,"
                      "\"disk_mib\":65536,\"execution_slots\":16,\"build_slots\":4,"
                      "\"max_vcpus\":64,\"max_memory_mib\":65536}}",
-                     (long long)worker->epoch, grade));
+                     (long long)worker->epoch,
+                     worker->roles ? worker->roles : "[\"run\",\"build\"]", grade));
 }
 
 int worker_beat_now(struct test_worker *worker, const char *instances)
@@ -120,7 +121,8 @@ bool worker_join(struct test_worker *worker, struct service *service, const char
     *worker = (struct test_worker){.service = service,
                                    .name = name,
                                    .machine = name,
-                                   .grade = worker->grade};
+                                   .grade = worker->grade,
+                                   .roles = worker->roles};
     return read_bootstrap(service, &token) && worker_register(worker, token) == 200 &&
            worker_open(worker) == 200 &&
            worker_activate_as(worker, worker->grade ? worker->grade : "user-kernel") == 200;

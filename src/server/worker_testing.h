@@ -10,6 +10,7 @@ enum { BEARER_TEXT = 512 };
 struct test_worker {
     struct service *service;
     const char *name, *machine, *grade; /* grade NULL: user-kernel */
+    const char *roles;                  /* a JSON list; NULL: both */
     char id[ID_TEXT], credential[TOKEN_TEXT], bearer[BEARER_TEXT];
     int64_t epoch, cursor;
     /* of the newest grant */

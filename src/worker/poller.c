@@ -164,6 +164,8 @@ static void *poll_for_work(struct worker *worker, bool for_builds)
     struct error err;
     struct room room;
 
+    if (!settings_has_role(worker->settings, kind.ptr))
+        return NULL;
     if (!line_open(&worker->link, &line, &err)) {
         log_error("poller cannot start", LOG_ERR(&err));
         return NULL;

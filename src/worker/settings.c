@@ -153,6 +153,28 @@ bool settings_data_dir(const struct invocation *invocation, char *path, size_t s
     return true;
 }
 
+bool settings_has_role(const struct worker_settings *settings, const char *role)
+{
+    struct str rest = str_of(settings->roles), piece;
+
+    while (rest.len > 0 && str_split(&rest, ',', &piece))
+        if (str_equal(piece, str_of(role)))
+            return true;
+    return false;
+}
+
+static bool check_roles(const struct worker_settings *settings, struct error *err)
+{
+    struct str rest = str_of(settings->roles), piece;
+
+    while (rest.len > 0 && str_split(&rest, ',', &piece))
+        if (!str_equal(piece, STR("run")) && !str_equal(piece, STR("build")))
+            return error_set(err, ERR_INVALID, "HELMR_WORKER_ROLES: %.*s is neither run nor build",
+                             (int)piece.len, piece.ptr);
+    return settings->roles[0] ||
+           error_set(err, ERR_INVALID, "HELMR_WORKER_ROLES must be run, build or run,build");
+}
+
 static bool set_identity(struct worker_settings *set, struct error *err)
 {
     if (!set->resource_id[0] && gethostname(set->resource_id, sizeof set->resource_id - 1) != 0)
@@ -182,7 +204,8 @@ bool worker_settings_read_host(const struct invocation *invocation,
 bool worker_settings_read(const struct invocation *invocation, struct worker_settings *settings,
                           struct error *err)
 {
-    return worker_settings_read_host(invocation, settings, err) && set_identity(settings, err);
+    return worker_settings_read_host(invocation, settings, err) && check_roles(settings, err) &&
+           set_identity(settings, err);
 }
 
 void worker_settings_finish(struct worker_settings *settings)

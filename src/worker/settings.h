@@ -37,3 +37,6 @@ bool worker_settings_read_host(const struct invocation *invocation,
 bool settings_data_dir(const struct invocation *invocation, char *path, size_t size,
                        struct error *err) MUST_USE;
 void worker_settings_finish(struct worker_settings *settings);
+
+/* Whether the worker takes this kind of work: run or build. */
+bool settings_has_role(const struct worker_settings *settings, const char *role);

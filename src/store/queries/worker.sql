@@ -23,14 +23,14 @@ UPDATE workers SET epoch = epoch + 1, boot_id = $2, machine_id = $3, state = $4,
     heartbeat_ms = $5, heartbeat_number = 0, updated_ms = $5
 WHERE id = $1 RETURNING epoch;
 
--- name: worker_activate (id, epoch, old_state, state, capabilities, engine, grade, accelerated, arch, now)
+-- name: worker_activate (id, epoch, old_state, state, capabilities, engine, grade, accelerated, arch, now, roles)
 UPDATE workers SET state = $4, capabilities = $5, engine = $6, grade = $7, accelerated = $8,
-    arch = $9, heartbeat_ms = $10, updated_ms = $10
+    arch = $9, heartbeat_ms = $10, updated_ms = $10, roles = $11
 WHERE id = $1 AND epoch = $2 AND state = $3;
 
--- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message
+-- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message, roles
 SELECT w.id, w.group_id, w.state, w.epoch, w.grade, w.arch,
-    (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id)
+    (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id), w.roles
 FROM workers w WHERE w.id = $1;
 
 -- name: worker_beat (id, epoch, number, free, paused, quarantined, now) -> state
