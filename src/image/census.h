@@ -61,5 +61,8 @@ bool census_is_idle(const struct census *census, const struct thing *thing);
 bool census_remove(struct census *census, struct thing *thing, struct image_collected *collected,
                    struct error *err) MUST_USE;
 
+/* Removes what was left unfinished in tmp/ more than a day ago by processes that died. */
+bool census_sweep(struct census *census, struct error *err) MUST_USE;
+
 /* Counts it as gone and leaves it. */
 void census_count(struct thing *thing, struct image_collected *collected);

@@ -7,6 +7,8 @@
 #include "base/own.h"
 #include "image/census.h"
 
+enum { DAY = 24 * 3600, UNFINISHED_MAX = 1000000 };
+
 static bool same_time(struct timespec a, struct timespec b)
 {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
@@ -151,4 +153,24 @@ void census_count(struct thing *thing, struct image_collected *collected)
 {
     thing->is_gone = true;
     count(collected, thing);
+}
+
+bool census_sweep(struct census *census, struct error *err)
+{
+    AUTO(disk_names_finish) struct disk_names names = {0};
+    struct timespec limit = census->holds.since;
+    int folder = census->store->temporary_fd;
+    struct error ignored;
+
+    limit.tv_sec -= DAY;
+    if (!disk_list(folder, UNFINISHED_MAX, &names, err))
+        return false;
+    for (size_t i = 0; i < names.n; i++) {
+        struct stat facts;
+        /* By the time of the last change, which nobody can set. */
+        if (fstatat(folder, names.names[i], &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+            stamp_before(facts.st_ctim, limit))
+            (void)!tree_remove(folder, names.names[i], &ignored);
+    }
+    return true;
 }

@@ -79,5 +79,5 @@ bool image_collect(struct image_store *store, const struct image_collection *wha
             return false;
     }
     collected->kept_bytes = census_bytes(&census);
-    return what->is_dry || drop_notes(&census, err);
+    return what->is_dry || (drop_notes(&census, err) && census_sweep(&census, err));
 }

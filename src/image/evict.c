@@ -118,7 +118,7 @@ bool image_evict(struct image_store *store, const struct image_budget *budget,
             return false;
         bytes -= thing->is_gone ? thing->size : 0;
     }
-    if (!drop_stale_steps(&census, collected, err))
+    if (!drop_stale_steps(&census, collected, err) || !census_sweep(&census, err))
         return false;
     collected->kept_bytes = census_bytes(&census);
     return true;
