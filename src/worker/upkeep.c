@@ -138,7 +138,7 @@ static void keep_up(struct worker *worker)
                  LOG_INT("blobs", went.blobs), LOG_INT("caches", went.caches),
                  LOG_INT("bundles", went.bundles));
     if (went.kept_bytes > budget.bytes)
-        log_warn("artifacts in use take more than their budget",
+        log_warn("artifacts that must stay take more than their budget",
                  LOG_INT("kept_mib", went.kept_bytes >> 20),
                  LOG_INT("budget_mib", budget.bytes >> 20));
 }
