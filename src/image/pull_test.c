@@ -13,6 +13,19 @@ struct bad_day {
     char digest[DIGEST_TEXT];
 };
 
+/* Silence is noticed soon only where it is what the test is about: a slow machine is no fault. So
+ * it is also known already that TLS is not spoken. */
+static void set_fault(struct bad_day *day, enum fault fault)
+{
+    struct registries *registries = day->test.registries;
+    bool is_silent = fault == FAULT_STALL || fault == FAULT_MUTE;
+
+    day->server.fault = fault;
+    registries->pace.stall_ms = is_silent ? 1000 : 20000;
+    if (is_silent)
+        (void)map_put(&registries->clear, str_of(day->server.address), day);
+}
+
 static bool bad_day_init(struct bad_day *day, enum fault fault)
 {
     struct registry_test *test = &day->test;
@@ -23,10 +36,10 @@ static bool bad_day_init(struct bad_day *day, enum fault fault)
                          &test->err))
         return false;
     day->server.store = test->here;
-    day->server.fault = fault;
     memcpy(day->server.layer, day->image.layers[0].digest, DIGEST_TEXT);
     if (!fault_server_start(&day->server, "127.0.0.1"))
         return false;
+    set_fault(day, fault);
     (void)snprintf(day->name, sizeof day->name, "%s/thing:1", day->server.address);
     return true;
 }
@@ -126,7 +139,7 @@ TEST(a_later_pull_resumes_what_an_earlier_one_left)
 
     CHECK(fails(&day, ERR_UNAVAILABLE, ""));
     int before = day.server.layers;
-    day.server.fault = FAULT_NONE;
+    set_fault(&day, FAULT_NONE);
     day.server.ranges = 0;
     CHECK(succeeds(&day));
     CHECK(day.server.layers == before + 1);
@@ -135,15 +148,13 @@ TEST(a_later_pull_resumes_what_an_earlier_one_left)
 
 TEST(a_damaged_beginning_is_found_out)
 {
-    BAD_DAY(day, FAULT_STALL);
+    BAD_DAY(day, FAULT_NONE);
 
-    CHECK(fails(&day, ERR_UNAVAILABLE, ""));
-    CHECK(testing_sh(&day.test.testing,
-                     "for file in there/oci/tmp/.part-*; do\n"
-                     "  printf damage | dd of=\"$file\" bs=1 seek=1000 conv=notrunc 2>/dev/null\n"
-                     "done"));
-    day.server.fault = FAULT_NONE;
+    CHECK(testing_file(testing_path(&day.test.testing, "there/oci/tmp/.part-%s",
+                                    digest_hex(day.server.layer)),
+                       "not how a layer begins"));
     CHECK(fails(&day, ERR_CONTENT_HASH, "gave other bytes"));
+    CHECK_STR(day.server.last_range, "bytes=22-");
     CHECK(succeeds(&day));
 }
 
@@ -344,6 +355,8 @@ TEST(a_mirror_that_lies_is_no_unavailable_registry)
 
     (void)snprintf(text, sizeof text, "%s=http://%s", day.server.address, mirror.server.address);
     CHECK(registry_test_settings(&day.test, &(struct registry_settings){.mirrors = text}));
+    set_fault(&day, FAULT_MUTE);
+    (void)map_put(&day.test.registries->clear, str_of(mirror.server.address), &day);
     mirror.server.manifest = STR("nonsense");
     CHECK(fails(&day, ERR_UNSUPPORTED, "; then "));
 }

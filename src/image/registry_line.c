@@ -85,7 +85,7 @@ static bool find_scheme(struct registry_line *line, struct error *err)
         return set_root(line, "http", err);
     if (speaks(line, "https", &is_untrusted, err))
         return true;
-    if (is_untrusted || err->code == ERR_CANCELLED)
+    if (is_untrusted || err->code != ERR_UNAVAILABLE)
         return false;
     if (!speaks(line, "http", &is_untrusted, err))
         return false;

@@ -37,7 +37,7 @@ static inline bool registry_test_settings(struct registry_test *test,
     registries_close(TAKE(test->registries));
     if (!registries_open(settings, &test->registries, &test->err))
         return false;
-    test->registries->pace = (struct registry_pace){300, 1, 20};
+    test->registries->pace = (struct registry_pace){20000, 1, 20};
     test->transfer = (struct image_transfer){
         .registries = test->registries,
         .progress = registry_test_line,
