@@ -28,21 +28,23 @@ export interface Result {
 interface CliOptions {
   readonly cwd?: string;
   readonly env?: Record<string, string>;
+  readonly input?: string;
 }
 
 const outputLimit = 256 * 1024 * 1024;
 
 /** One command, signed in as the local owner. */
 export function helmr(args: readonly string[], options: CliOptions = {}): Promise<Result> {
+  const { cwd } = options;
   const env = { ...process.env, ...options.env };
   return new Promise((resolve) => {
     const child = execFile(
       binary,
       [...args],
-      { ...options, env, maxBuffer: outputLimit },
+      { cwd, env, maxBuffer: outputLimit },
       (_error, stdout, stderr) => resolve({ code: child.exitCode ?? -1, stdout, stderr }),
     );
-    child.stdin?.end();
+    child.stdin?.end(options.input ?? "");
   });
 }
 
