@@ -160,6 +160,25 @@ TEST(a_copy_follows_the_links_of_the_image_and_never_leaves_it)
     CHECK(strstr(b.testing.err.text, "not a directory"));
 }
 
+TEST(the_platforms_folders_are_no_working_directory)
+{
+    static const char *const steps[] = {
+        "{\"kind\":\"workdir\",\"path\":\"/proc\"}",
+        "{\"kind\":\"workdir\",\"path\":\"/opt\"},{\"kind\":\"workdir\",\"path\":\"helmr/x\"}",
+        "{\"kind\":\"workdir\",\"path\":\"/usr/./..//sys\"}",
+    };
+    AUTO(bench_finish) struct bench b = {0};
+    struct image image;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        CHECK(!build(&b, steps[i], NULL, false, &image));
+        CHECK(b.testing.err.code == ERR_INVALID);
+    }
+    MUST_BUILD(&b, "{\"kind\":\"workdir\",\"path\":\"/opt/helmrs\"}", NULL, &image);
+}
+
 TEST(an_image_can_be_copied_from)
 {
     static const char tools[] = OTHER(

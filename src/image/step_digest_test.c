@@ -29,6 +29,12 @@ static const struct {
     {"a secret instead",
      "{\"kind\":\"run\",\"argv\":[\"npm\",\"install\"],\"secrets\":[{\"mount_path\":\"/"
      "c\",\"secret\":\"npm\"}]}"                                                                   },
+    {"another secret",
+     "{\"kind\":\"run\",\"argv\":[\"npm\",\"install\"],\"secrets\":[{\"mount_path\":\"/"
+     "c\",\"secret\":\"NPM\"}]}"                                                                   },
+    {"a secret elsewhere",
+     "{\"kind\":\"run\",\"argv\":[\"npm\",\"install\"],\"secrets\":[{\"mount_path\":\"/"
+     "d\",\"secret\":\"npm\"}]}"                                                                   },
     {"another kind",            "{\"kind\":\"workdir\",\"path\":\"npm\"}"                          },
 };
 
@@ -104,6 +110,11 @@ TEST(every_argument_counts)
         if (is_equal(&inputs, &other))
             printf("# %s does not count\n", other_steps[i].what);
         CHECK(!is_equal(&inputs, &other));
+        for (size_t j = 0; j < i; j++) {
+            struct inputs third = inputs;
+            CHECK(read_step(other_steps[j].step, &arena, &third));
+            CHECK(!is_equal(&other, &third));
+        }
     }
 }
 
@@ -223,6 +234,15 @@ static const char *const bad_steps[] = {
     "{\"kind\":\"run\"}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"c\",\"cache\":\"x\"}]}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"../x\"}]}",
+    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/\",\"cache\":\"x\"}]}",
+    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/a/../b\",\"cache\":\"x\"}]}",
+    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/a//b\",\"cache\":\"x\"}]}",
+    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/opt/"
+    "helmr\",\"cache\":\"x\"}]}",
+    "{\"kind\":\"run\",\"argv\":[\"a\"],\"secrets\":[{\"mount_path\":\"/dev/"
+    "s\",\"secret\":\"x\"}]}",
+    ("{\"kind\":\"run\",\"argv\":[\"a\"],\"secrets\":[{\"mount_path\":\"/s\",\"secret\":\"x\"},"
+     "{\"mount_path\":\"/s\",\"secret\":\"y\"}]}"),
     ("{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"x\"}],"
      "\"secrets\":[{\"mount_path\":\"/s\",\"secret\":\"x\"}]}"),
     "{\"kind\":\"copy\",\"dest\":\"/d\"}",

@@ -56,7 +56,8 @@ export interface ImageDefinition {
 
 const maxSteps = 1000;
 const maxArguments = 1024;
-const maxArgumentLength = 65_536;
+const maxArgumentBytes = 65_536;
+const maxMounts = 64;
 
 export const imageDefinition = (value: unknown): ImageDefinition | undefined =>
   definitionOf<ImageDefinition>(value, "ImageBuilder");
@@ -71,8 +72,8 @@ function command(value: unknown): string[] {
     refuse("run argv", `must have 1 to ${maxArguments} entries`);
   return argv.map((argument, i) => {
     const checked = text(`run argv[${i}]`, argument);
-    if (checked.length > maxArgumentLength)
-      refuse(`run argv[${i}]`, `is over ${maxArgumentLength} characters`);
+    if (new TextEncoder().encode(checked).length > maxArgumentBytes)
+      refuse(`run argv[${i}]`, `is over ${maxArgumentBytes} bytes`);
     return checked;
   });
 }
@@ -93,6 +94,15 @@ function secretMount(entry: unknown, i: number): SecretMount {
   };
 }
 
+function checkMounts(field: string, mounts: readonly { readonly mountPath: string }[]): void {
+  if (mounts.length > maxMounts) refuse(field, `must have at most ${maxMounts} entries`);
+  const seen = new Set<string>();
+  for (const { mountPath } of mounts) {
+    if (seen.has(mountPath)) refuse(field, `must not mount ${mountPath} twice`);
+    seen.add(mountPath);
+  }
+}
+
 function runStep(argv: unknown, options: unknown): ImageStep {
   const { cache, secrets } = record("run options", options, ["cache", "secrets"]);
   const step = {
@@ -101,6 +111,8 @@ function runStep(argv: unknown, options: unknown): ImageStep {
     cache: list("run cache", cache ?? []).map(cacheMount),
     secrets: list("run secrets", secrets ?? []).map(secretMount),
   };
+  checkMounts("run cache", step.cache);
+  checkMounts("run secrets", step.secrets);
   if (step.cache.length > 0 && step.secrets.length > 0)
     refuse(
       "run options",

@@ -85,6 +85,22 @@ const refusals: Refused[] = [
     says: /run secrets\[0\]\.secret/,
   },
   {
+    what: "two secrets on one path",
+    call: () =>
+      base.run(["a"], {
+        secrets: [
+          { mountPath: "/s", secret: "S" },
+          { mountPath: "//s/.", secret: "T" },
+        ],
+      }),
+    says: /run secrets must not mount \/s twice/,
+  },
+  {
+    what: "an argument of more bytes than characters",
+    call: () => base.run(["a", "é".repeat(40_000)]),
+    says: /run argv\[1\] is over 65536 bytes/,
+  },
+  {
     what: "cache and secrets in one step",
     call: () =>
       base.run(["a"], {
