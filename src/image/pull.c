@@ -15,12 +15,13 @@ struct pull {
     char *digest; /* where the result goes */
 };
 
-static bool get_blobs(struct pull *pull, const struct registry_endpoint *endpoint,
-                      const struct batch_blob *blobs, size_t n, struct error *err)
+static bool get_blobs(struct pull *pull, const struct image_transfer *transfer,
+                      const struct registry_endpoint *endpoint, const struct batch_blob *blobs,
+                      size_t n, struct error *err)
 {
     struct batch batch = {
         .store = pull->store,
-        .transfer = pull->transfer,
+        .transfer = transfer,
         .endpoint = endpoint,
         .name = pull->name,
         .repository = pull->reference.repository,
@@ -33,14 +34,6 @@ static bool get_blobs(struct pull *pull, const struct registry_endpoint *endpoin
     return batch_run(&batch, err);
 }
 
-static bool is_listed(const struct batch_blob *blobs, size_t n, const char *digest)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(blobs[i].digest, digest) == 0)
-            return true;
-    return false;
-}
-
 /* The configuration comes first: it says whether the layers are worth fetching. */
 static bool get_content(struct pull *pull, const struct registry_endpoint *endpoint,
                         const struct registry_manifest *manifest, struct error *err)
@@ -48,20 +41,14 @@ static bool get_content(struct pull *pull, const struct registry_endpoint *endpo
     struct batch_blob config = {manifest->config, manifest->config_size};
     struct image_transfer silent = *pull->transfer;
     struct image_document document;
-    size_t n = 0;
 
     silent.progress = NULL;
-    struct pull quiet = *pull;
-    quiet.transfer = &silent;
-    if (!get_blobs(&quiet, endpoint, &config, 1, err) ||
+    if (!get_blobs(pull, &silent, endpoint, &config, 1, err) ||
         !document_read(pull->store, manifest->bytes, pull->arena, &document, err))
         return false;
     const struct image *image = &document.image;
-    struct batch_blob *blobs = arena_array(pull->arena, image->n_layers + 1, sizeof *blobs);
-    for (size_t i = 0; i < image->n_layers; i++)
-        if (!is_listed(blobs, n, image->layers[i].digest))
-            blobs[n++] = (struct batch_blob){image->layers[i].digest, image->layers[i].size};
-    return get_blobs(pull, endpoint, blobs, n, err);
+    struct batch_blob *layers = arena_array(pull->arena, image->n_layers + 1, sizeof *layers);
+    return get_blobs(pull, pull->transfer, endpoint, layers, batch_layers(image, layers), err);
 }
 
 static bool record(struct pull *pull, const struct registry_manifest *manifest, struct error *err)
@@ -111,19 +98,20 @@ static void merge(const struct error *mirror, struct error *err)
 static bool pull_any(struct pull *pull, struct error *err)
 {
     struct registry_endpoint endpoints[LINE_ENDPOINTS];
-    struct error refused = {0};
+    struct error refused = {0}, why;
     size_t n = registry_endpoints(pull->transfer->registries, pull->reference.host, endpoints);
 
     for (size_t i = 0; i < n; i++) {
-        if (pull_from(pull, &endpoints[i], err))
+        if (pull_from(pull, &endpoints[i], &why))
             return true;
-        if (is_final(err))
+        if (is_final(&why))
             break;
         if (i + 1 == n)
-            merge(&refused, err);
+            merge(&refused, &why);
         else if (!refused.text[0] || refused.code == ERR_UNAVAILABLE)
-            refused = *err;
+            refused = why;
     }
+    *err = why;
     return error_wrap(err, "%s", pull->name);
 }
 

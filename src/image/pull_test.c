@@ -158,6 +158,44 @@ TEST(a_damaged_beginning_is_found_out)
     CHECK(succeeds(&day));
 }
 
+struct puller {
+    struct bad_day *day;
+    char digest[DIGEST_TEXT];
+    struct error err;
+    bool ok;
+};
+
+static void *pull_beside(void *arg)
+{
+    struct puller *puller = arg;
+    struct registry_test *test = &puller->day->test;
+    struct image_transfer silent = {.registries = test->registries};
+
+    puller->ok = image_pull(test->there, &silent, puller->day->name, puller->digest, &puller->err);
+    return NULL;
+}
+
+TEST(several_pulls_of_one_image_fetch_it_once)
+{
+    BAD_DAY(day, FAULT_NONE);
+    struct puller pullers[4];
+    pthread_t threads[COUNT_OF(pullers)];
+
+    for (size_t i = 0; i < COUNT_OF(pullers); i++) {
+        pullers[i] = (struct puller){.day = &day};
+        CHECK(pthread_create(&threads[i], NULL, pull_beside, &pullers[i]) == 0);
+    }
+    for (size_t i = 0; i < COUNT_OF(pullers); i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < COUNT_OF(pullers); i++) {
+        CHECK_STR(pullers[i].err.text, "");
+        CHECK(pullers[i].ok);
+        CHECK_STR(pullers[i].digest, day.test.digest);
+    }
+    CHECK(is_sound(&day, 1));
+    CHECK(day.server.layers == 1);
+}
+
 TEST(a_busy_registry_is_asked_again)
 {
     BAD_DAY(day, FAULT_BUSY);

@@ -9,6 +9,7 @@
 struct push {
     struct image_store *store;
     const struct image_transfer *transfer;
+    const char *name; /* of the destination, as it was given */
     struct registry_endpoint endpoint;
     struct reference destination;
     struct registry_manifest manifest;
@@ -108,18 +109,21 @@ static bool put_blob(struct batch *batch, struct registry_line *line, const stru
 {
     AUTO_FREE struct registry_reply *reply = alloc(sizeof *reply);
     bool ok, there = false;
+    struct error why;
 
     *reply = (struct registry_reply){.body.max = MIB(1)};
-    ok = is_there(line, blob->digest, reply, &there, err);
+    ok = is_there(line, blob->digest, reply, &there, &why);
     for (int tries = 1; ok && !there; tries++) {
-        if (upload(batch, line, blob, reply, err))
+        if (upload(batch, line, blob, reply, &why))
             break;
-        ok = tries < LINE_TRIES && registry_may_retry(reply->status, err) &&
-             registry_line_rest(line, tries, reply->retry_after_ms, err);
+        ok = tries < LINE_TRIES && registry_may_retry(reply->status, &why) &&
+             registry_line_rest(line, tries, reply->retry_after_ms, &why);
     }
     if (there)
         batch_progress(batch, blob->size);
     buf_finish(&reply->body);
+    if (!ok)
+        *err = why;
     if (!ok && err->code == ERR_TIMEOUT)
         err->code = ERR_UNAVAILABLE;
     return ok;
@@ -152,32 +156,35 @@ static bool put_manifest(struct push *push, struct error *err)
     return ok;
 }
 
-static bool put_blobs(struct push *push, const struct image *image, struct arena *arena,
-                      const char *name, struct error *err)
+static bool put_blobs(struct push *push, const struct image_transfer *transfer,
+                      const struct batch_blob *blobs, size_t n, struct error *err)
 {
-    struct batch_blob *blobs = arena_array(arena, image->n_layers + 1, sizeof *blobs);
-    size_t n = 0;
-
-    for (size_t i = 0; i < image->n_layers; i++) {
-        bool is_new = true;
-        for (size_t k = 0; k < n; k++)
-            is_new = is_new && strcmp(blobs[k].digest, image->layers[i].digest) != 0;
-        if (is_new)
-            blobs[n++] = (struct batch_blob){image->layers[i].digest, image->layers[i].size};
-    }
-    blobs[n++] = (struct batch_blob){push->manifest.config, push->manifest.config_size};
     struct batch batch = {
         .store = push->store,
-        .transfer = push->transfer,
+        .transfer = transfer,
         .endpoint = &push->endpoint,
-        .name = name,
+        .name = push->name,
         .repository = push->destination.repository,
         .actions = "pull,push",
         .blobs = blobs,
         .n_blobs = n,
         .move = put_blob,
     };
+
     return batch_run(&batch, err);
+}
+
+static bool put_content(struct push *push, const struct image *image, struct arena *arena,
+                        struct error *err)
+{
+    struct batch_blob *layers = arena_array(arena, image->n_layers + 1, sizeof *layers);
+    struct batch_blob config = {push->manifest.config, push->manifest.config_size};
+    struct image_transfer silent = *push->transfer;
+    size_t n = batch_layers(image, layers);
+
+    silent.progress = NULL;
+    return put_blobs(push, push->transfer, layers, n, err) &&
+           put_blobs(push, &silent, &config, 1, err);
 }
 
 static bool read_destination(struct push *push, const char *text, struct error *err)
@@ -200,7 +207,7 @@ bool image_push(struct image_store *store, const struct image_transfer *transfer
 {
     AUTO(arena_finish) struct arena arena = {0};
     AUTO_FD int work = -1;
-    struct push push = {.store = store, .transfer = transfer};
+    struct push push = {.store = store, .transfer = transfer, .name = destination};
     struct image image;
     struct str bytes;
 
@@ -209,7 +216,7 @@ bool image_push(struct image_store *store, const struct image_transfer *transfer
         !store_read_blob(store, image.digest, MANIFEST_LIMIT, &arena, &bytes, err) ||
         !registry_manifest_read(bytes, image.digest, &arena, &push.manifest, err))
         return false;
-    if (!put_blobs(&push, &image, &arena, destination, err) || !put_manifest(&push, err))
+    if (!put_content(&push, &image, &arena, err) || !put_manifest(&push, err))
         return error_wrap(err, "pushing to %s", destination);
     memcpy(digest, image.digest, DIGEST_TEXT);
     return true;

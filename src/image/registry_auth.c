@@ -230,7 +230,7 @@ static bool renew_bearer(struct registry_line *line, const struct challenge *cha
         if (asprintf(&header, "Authorization: Basic %s", basic) < 0)
             abort();
     }
-    request.headers = (const char *const[]){header, NULL};
+    request.headers = (const char *const[]){REGISTRY_USER_AGENT, header, NULL};
     bool ok = ask_token(line, &request, realm.origin, err);
     if (query.bytes)
         bytes_wipe(query.bytes, query.len);

@@ -7,6 +7,24 @@
 
 enum { SAY_EVERY_MS = 300, LOOK_EVERY_MS = 100 };
 
+static bool is_listed(const struct batch_blob *blobs, size_t n, const char *digest)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(blobs[i].digest, digest) == 0)
+            return true;
+    return false;
+}
+
+size_t batch_layers(const struct image *image, struct batch_blob *blobs)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < image->n_layers; i++)
+        if (!is_listed(blobs, n, image->layers[i].digest))
+            blobs[n++] = (struct batch_blob){image->layers[i].digest, image->layers[i].size};
+    return n;
+}
+
 static void say(struct batch *batch, bool is_last)
 {
     const struct image_transfer *transfer = batch->transfer;

@@ -37,5 +37,8 @@ struct batch {
 
 bool batch_run(struct batch *batch, struct error *err) MUST_USE;
 
+/* The layers of an image, none twice, into room for all; how many. */
+size_t batch_layers(const struct image *image, struct batch_blob *blobs);
+
 /* Bytes more (or, when some have to be moved again, less). */
 void batch_progress(struct batch *batch, int64_t bytes);

@@ -205,11 +205,13 @@ static enum verdict judge(struct download *download, struct registry_line *line,
 
 static bool fetch(struct download *download, struct registry_line *line, struct error *err)
 {
+    struct error why;
+
     for (int tries = 1;; tries++) {
         int64_t before = download->done;
         if (before == download->blob->size && before > 0)
             return true;
-        enum verdict verdict = judge(download, line, ask(download, line, err), err);
+        enum verdict verdict = judge(download, line, ask(download, line, &why), &why);
         if (verdict == VERDICT_WHOLE)
             return true;
         /* A large blob over a poor connection may take more tries, as long as each brings some. */
@@ -217,9 +219,10 @@ static bool fetch(struct download *download, struct registry_line *line, struct 
             tries = 1;
         if (verdict == VERDICT_FAILED || tries == LINE_TRIES)
             break;
-        if (!registry_line_rest(line, tries, download->reply->retry_after_ms, err))
+        if (!registry_line_rest(line, tries, download->reply->retry_after_ms, &why))
             break;
     }
+    *err = why;
     if (err->code == ERR_TIMEOUT)
         err->code = ERR_UNAVAILABLE;
     return false;

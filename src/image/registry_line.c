@@ -80,13 +80,16 @@ static bool is_known_clear(struct registry_line *line, bool learn)
 static bool find_scheme(struct registry_line *line, struct error *err)
 {
     bool is_untrusted = false;
+    struct error why;
 
     if (is_known_clear(line, false))
         return set_root(line, "http", err);
-    if (speaks(line, "https", &is_untrusted, err))
+    if (speaks(line, "https", &is_untrusted, &why))
         return true;
-    if (is_untrusted || err->code != ERR_UNAVAILABLE)
+    if (is_untrusted || why.code != ERR_UNAVAILABLE) {
+        *err = why;
         return false;
+    }
     if (!speaks(line, "http", &is_untrusted, err))
         return false;
     (void)is_known_clear(line, true);
@@ -176,8 +179,8 @@ static bool send_once(struct registry_line *line, const struct registry_url *url
     struct http_client *client = registry_line_client(line, url->origin, err);
     struct http_answer answer = {.body = reply->body};
     struct http_request request = ask->http;
-    const char *headers[4] = {0};
-    size_t n = 0;
+    const char *headers[4] = {REGISTRY_USER_AGENT};
+    size_t n = 1;
 
     if (ask->header)
         headers[n++] = ask->header;
@@ -292,9 +295,13 @@ bool registry_line_rest(struct registry_line *line, int tries, int64_t retry_aft
 bool registry_line_try(struct registry_line *line, const struct registry_ask *ask,
                        struct registry_reply *reply, struct error *err)
 {
+    struct error why;
+
     for (int tries = 1;; tries++) {
-        bool ok = registry_line_send(line, ask, reply, err);
-        if (tries == LINE_TRIES || !registry_may_retry(ok ? reply->status : 0, err)) {
+        bool ok = registry_line_send(line, ask, reply, &why);
+        if (tries == LINE_TRIES || !registry_may_retry(ok ? reply->status : 0, &why)) {
+            if (!ok)
+                *err = why;
             if (!ok && err->code == ERR_TIMEOUT)
                 err->code = ERR_UNAVAILABLE;
             return ok;

@@ -14,6 +14,9 @@
 
 enum { LINE_CLIENTS = 4, LINE_REDIRECTS = 5, LINE_TRIES = 3, LINE_ENDPOINTS = 16 };
 
+/* Some registries turn nameless clients away. */
+#define REGISTRY_USER_AGENT "User-Agent: helmr/" HELMR_VERSION
+
 /* How patient we are; only tests change it. */
 struct registry_pace {
     int64_t stall_ms;       /* silence that ends a try */

@@ -131,6 +131,20 @@ TEST(what_is_pushed_can_be_pulled)
     CHECK_STR(digest, test.digest);
 }
 
+TEST(uploads_go_where_the_registry_says)
+{
+    NEEDS("docker-registry");
+    REGISTRY_TEST(test);
+    AUTO(server_finish) struct server server = {0};
+
+    CHECK(server_start(&server, &test.testing, "  relativeurls: true\n"));
+    CHECK_OK(moves(&test, named(&server, "thing:1")));
+    test.n_lines = 0;
+    CHECK_OK(moves(&test, named(&server, "thing:2")));
+    CHECK(strstr(test.lines, "thing:2: 1 of 1 layers"));
+    CHECK_OK(is_same_tree(&test, named(&server, "thing:2")));
+}
+
 TEST(a_digest_is_pulled_as_well_as_a_tag)
 {
     NEEDS("docker-registry");
