@@ -2,6 +2,8 @@
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { httpHealth } from "./figures/http_health.ts";
+import { layerApply } from "./figures/layer_apply.ts";
+import { layerMake } from "./figures/layer_make.ts";
 import { logThroughput } from "./figures/log_throughput.ts";
 import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
@@ -10,7 +12,7 @@ import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first three, and servers alone the last three.
+// In this order one `helmr up` serves the first three, and servers alone three more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   run_throughput: runThroughput,
@@ -19,6 +21,8 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
   sse_client_bytes: sseClientBytes,
+  layer_make: layerMake,
+  layer_apply: layerApply,
 };
 
 async function main(build: string, wanted: string[]): Promise<void> {
