@@ -199,11 +199,21 @@ static void reach_steps(struct census *census)
             census->things[i]->blob->reach |= REACH_STEP;
 }
 
-bool census_open(struct image_store *store, struct census *census, struct error *err)
+static bool lock_census(struct image_store *store, bool may_wait, int *lock, struct error *err)
+{
+    static const char name[] = "collector-lock";
+
+    if (may_wait)
+        return disk_lock(store->oci_fd, name, false, lock, err);
+    return disk_try_lock(store->oci_fd, name, lock, err) &&
+           (*lock >= 0 || error_set(err, ERR_CONFLICT, "another process looks through it"));
+}
+
+bool census_open(struct image_store *store, bool may_wait, struct census *census, struct error *err)
 {
     *census = (struct census){.store = store, .lock = -1};
     /* The holds first: what ends its work later has named its result before. */
-    bool ok = disk_lock(store->oci_fd, "collector-lock", false, &census->lock, err) &&
+    bool ok = lock_census(store, may_wait, &census->lock, err) &&
               holds_read(store, &census->holds, err) && list_blobs(census, err) &&
               list_layers(census, err) && list_steps_in(census, "oci/steps", err);
     if (!ok) {
@@ -215,9 +225,9 @@ bool census_open(struct image_store *store, struct census *census, struct error 
     return true;
 }
 
-bool census_take(struct image_store *store, struct census *census, struct error *err)
+bool census_take(struct image_store *store, bool may_wait, struct census *census, struct error *err)
 {
-    if (!census_open(store, census, err))
+    if (!census_open(store, may_wait, census, err))
         return false;
     if (reach_names(census, err))
         return true;

@@ -38,10 +38,13 @@ struct census {
     int lock;
 };
 
-/* Blobs, unpacked layers and steps, marked by holds and steps. */
-bool census_open(struct image_store *store, struct census *census, struct error *err) MUST_USE;
+/* Blobs, unpacked layers and steps, marked by holds and steps. ERR_CONFLICT when another has a
+ * census and this one may not wait. */
+bool census_open(struct image_store *store, bool may_wait, struct census *census,
+                 struct error *err) MUST_USE;
 /* The same, marked by references too. */
-bool census_take(struct image_store *store, struct census *census, struct error *err) MUST_USE;
+bool census_take(struct image_store *store, bool may_wait, struct census *census,
+                 struct error *err) MUST_USE;
 void census_finish(struct census *census);
 
 /* One thing more, its size and time unknown yet; `folder` must live as long as the census. */

@@ -70,7 +70,7 @@ bool image_collect(struct image_store *store, const struct image_collection *wha
     AUTO(census_finish) struct census census = {.lock = -1};
 
     *collected = (struct image_collected){0};
-    if (!census_take(store, &census, err) || !drop_steps(&census, what, collected, err))
+    if (!census_take(store, true, &census, err) || !drop_steps(&census, what, collected, err))
         return false;
     for (size_t i = 0; i < census.n; i++) {
         struct thing *thing = census.things[i];

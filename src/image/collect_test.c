@@ -45,7 +45,7 @@ static bool collect(struct opened *o, bool steps, struct image_collected *went)
 
 static bool evict(struct opened *o, int64_t bytes, int64_t idle_ms, struct image_collected *went)
 {
-    const struct image_budget budget = {bytes, idle_ms};
+    const struct image_budget budget = {.bytes = bytes, .idle_ms = idle_ms};
     bool ok = image_evict(o->store, &budget, went, &o->testing.err);
 
     if (!ok)
@@ -261,7 +261,7 @@ TEST(the_least_recently_used_goes_first_and_no_more_than_needed)
     CHECK(!store_has_blob(o.store, old.layers[0].digest));
     CHECK(store_has_blob(o.store, young.layers[0].digest));
     /* What was used within the idle time stays, budget or not. */
-    CHECK(evict(&o, 0, 60 * 1000, &went) && went.blobs == 0);
+    CHECK(evict(&o, 0, 60000, &went) && went.blobs == 0);
 }
 
 TEST(a_step_whose_layer_was_evicted_goes_with_it)
@@ -312,6 +312,19 @@ TEST(a_note_without_its_layer_is_cleared_and_one_without_a_note_is_counted)
     CHECK(testing_sh(&o.testing, "test -z \"$(ls work/oci/unpacked)\""));
     CHECK(unpack(&o, "tool:1", &folders));
     CHECK(testing_sh(&o.testing, "cd work/oci/unpacked; grep -q '\"bytes\":[1-9]' *"));
+}
+
+TEST(eviction_does_not_wait_for_another_collector)
+{
+    AUTO(opened_finish) struct opened o = {0};
+    AUTO_FD int lock = -1;
+    struct image_collected went;
+
+    CHECK(opened_init(&o));
+    CHECK(disk_lock(o.store->oci_fd, "collector-lock", false, &lock, &o.testing.err));
+    CHECK(!evict(&o, 0, 0, &went) && o.testing.err.code == ERR_CONFLICT);
+    close(take_fd(&lock));
+    CHECK(evict(&o, 0, 0, &went));
 }
 
 TEST_MAIN()

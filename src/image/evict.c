@@ -103,13 +103,15 @@ bool image_evict(struct image_store *store, const struct image_budget *budget,
     AUTO(census_finish) struct census census = {.lock = -1};
 
     *collected = (struct image_collected){0};
-    if (!census_take(store, &census, err) || !list_caches(&census, err) ||
+    if (!census_take(store, false, &census, err) || !list_caches(&census, err) ||
         !list_folder(&census, THING_BUNDLE, "bundles", err))
         return false;
     int64_t bytes = census_bytes(&census);
     if (bytes > budget->bytes)
         qsort(census.things, census.n, sizeof *census.things, by_round_and_use);
     for (size_t i = 0; i < census.n && bytes > budget->bytes; i++) {
+        if (budget->abort && *budget->abort)
+            break;
         struct thing *thing = census.things[i];
         if (!round_of(thing) || !census_is_idle(&census, thing) ||
             !is_old(&census, thing, budget->idle_ms))

@@ -179,7 +179,7 @@ bool image_verify(struct image_store *store, bool is_repair, image_progress *pro
                                 .census.lock = -1};
 
     *verdict = (struct image_verdict){0};
-    if (!census_open(store, &verifier.census, err))
+    if (!census_open(store, true, &verifier.census, err))
         return false;
     verify_images(&verifier);
     if (!check_blobs(&verifier, err))

@@ -19,7 +19,7 @@ struct image_meter {
     bool is_terminal, is_wordy, is_open;
 };
 struct image_meter image_meter(bool is_wordy);
-void image_meter_line(void *meter, const char *line);
+void image_meter_line(void *arg, const char *line); /* arg: the meter */
 void image_meter_end(struct image_meter *meter);
 
 /* "41.2 MiB" on a terminal, bytes otherwise; in the arena. */

@@ -12,8 +12,8 @@
 
 enum {
     PERIOD_MS = 10 * 60 * 1000,
-    IDLE_MS = 10 * 60 * 1000,  /* what was used within it is likely to be used again */
-    YOUNG_MS = 60 * 60 * 1000, /* a name this young may be of a build that is not told yet */
+    IDLE_MS = 10 * 60 * 1000, /* what was used within it is likely to be used again */
+    YOUNG_MS = 60 * 60 * 1000,
     CALL_TIMEOUT_MS = 15 * 1000,
     BATCH = 256,
     BUDGET_PERCENT = 20,
@@ -41,13 +41,18 @@ bool upkeep_budget(const struct worker_settings *settings, int64_t *bytes, struc
     return true;
 }
 
+/* A deployment's name, and no younger than builds that the server may not know to be done. */
+static bool is_asked_about(const struct image_entry *entry)
+{
+    return reference_is_local(entry->reference) && entry->created_ms < time_now_ms() - YOUNG_MS;
+}
+
 static bool drop_names(struct image_store *store, const struct image_entry *entries, size_t n,
                        struct str digest, struct error *err)
 {
     for (size_t i = 0; i < n; i++) {
         AUTO(arena_finish) struct arena arena = {0};
-        if (!reference_is_local(entries[i].reference) ||
-            !str_equal(str_of(entries[i].digest), digest))
+        if (!is_asked_about(&entries[i]) || !str_equal(str_of(entries[i].digest), digest))
             continue;
         const char *name = arena_text(&arena, entries[i].reference);
         if (!image_untag(store, name, err) && err->code != ERR_NOT_FOUND)
@@ -93,8 +98,7 @@ static bool drop_unneeded(struct worker *worker, struct line *line, struct error
     if (!image_list(worker->images, &arena, &entries, &n, err))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (reference_is_local(entries[i].reference) &&
-            entries[i].created_ms < time_now_ms() - YOUNG_MS)
+        if (is_asked_about(&entries[i]))
             digests[asked++] = str_of(entries[i].digest);
         if (asked == 0 || (asked < BATCH && i + 1 < n))
             continue;
@@ -117,10 +121,10 @@ static bool ask_server(struct worker *worker, struct error *err)
     return fine;
 }
 
-static void keep_up(struct worker *worker)
+void upkeep_now(struct worker *worker)
 {
     struct image_collected went;
-    struct image_budget budget = {.idle_ms = IDLE_MS};
+    struct image_budget budget = {.idle_ms = IDLE_MS, .abort = &worker->stopping};
     struct error err;
 
     if (!ask_server(worker, &err) && !worker->stopping)
@@ -129,7 +133,9 @@ static void keep_up(struct worker *worker)
         return;
     if (!upkeep_budget(worker->settings, &budget.bytes, &err) ||
         !image_evict(worker->images, &budget, &went, &err)) {
-        log_warn("the artifact budget was not kept", LOG_ERR(&err));
+        /* A command at work on the store: the next time will do. */
+        if (err.code != ERR_CONFLICT)
+            log_warn("the artifact budget was not kept", LOG_ERR(&err));
         return;
     }
     if (went.bytes > 0)
@@ -157,7 +163,7 @@ static void *upkeep_main(void *arg)
         }
         upkeep->is_wanted = false;
         pthread_mutex_unlock(&upkeep->lock);
-        keep_up(upkeep->worker);
+        upkeep_now(upkeep->worker);
         next_ms = time_boot_ms() + PERIOD_MS;
         pthread_mutex_lock(&upkeep->lock);
     }

@@ -14,6 +14,9 @@ void upkeep_destroy(struct upkeep *upkeep);
 /* Something was added: look soon. Does nothing for NULL. */
 void upkeep_wake(struct upkeep *upkeep);
 
+/* One round, on the caller's thread. */
+void upkeep_now(struct worker *worker);
+
 /* The budget in bytes: what was set, else 20 % of the disk that has the work directory. */
 bool upkeep_budget(const struct worker_settings *settings, int64_t *bytes,
                    struct error *err) MUST_USE;
