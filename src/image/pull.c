@@ -98,7 +98,7 @@ static void merge(const struct error *mirror, struct error *err)
 static bool pull_any(struct pull *pull, struct error *err)
 {
     struct registry_endpoint endpoints[LINE_ENDPOINTS];
-    struct error refused = {0}, why;
+    struct error refused = {0}, why = {0};
     size_t n = registry_endpoints(pull->transfer->registries, pull->reference.host, endpoints);
 
     for (size_t i = 0; i < n; i++) {

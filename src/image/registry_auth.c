@@ -176,7 +176,7 @@ static bool take_token(struct registry_line *line, struct str body, struct error
 static bool ask_token(struct registry_line *line, const struct http_request *request,
                       const char *origin, struct error *err)
 {
-    struct http_answer answer = {.body.max = TOKEN_MAX * 2};
+    struct http_answer answer = {.body.max = KIB(128)};
     struct http_client *client = registry_line_client(line, origin, err);
     bool ok = client && http_client_send(client, request, &answer, err);
 

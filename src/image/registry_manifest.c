@@ -167,15 +167,16 @@ static bool get(struct registry_line *line, const char *name, bool is_digest, st
     bool ok = registry_line_try(
         line, &(struct registry_ask){.path = path, .header = ACCEPT, .http = {.method = "GET"}},
         reply, err);
-    if (ok && reply->status == 200)
+    bool is_given = ok && reply->status == 200;
+    if (is_given)
         *bytes = arena_str(arena, buf_str(&reply->body));
     else if (ok)
-        ok = registry_line_refused(line, what, reply, err);
+        (void)registry_line_refused(line, what, reply, err);
     else if (err->code == ERR_TOO_LARGE)
-        ok = error_set(err, ERR_TOO_LARGE, "the manifest of %s is over %d MiB", what,
-                       MANIFEST_LIMIT >> 20);
+        (void)error_set(err, ERR_TOO_LARGE, "the manifest of %s is over %d MiB", what,
+                        MANIFEST_LIMIT >> 20);
     buf_finish(&reply->body);
-    if (!ok)
+    if (!is_given)
         return false;
     digest_of(*bytes, digest);
     return !is_digest || strcmp(digest, name) == 0 ||
