@@ -1,5 +1,6 @@
 #include "worker/platform.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -58,7 +59,10 @@ bool platform_prepare(const char *images_dir, struct platform *platform, struct 
     snprintf(staging, sizeof staging, "%s/.platform-%s", images_dir, id);
     if (!directory_make(images_dir, 0755, err) || !lay_out(staging, err))
         return false;
-    if (rename(staging, platform->root) != 0)
+    if (rename(staging, platform->root) == 0)
+        return true;
+    /* Another worker of this host was faster: its files are the same. */
+    if (errno != EEXIST && errno != ENOTEMPTY)
         return error_errno(err, "rename %s", platform->root);
-    return true;
+    return folder_remove(staging, err);
 }
