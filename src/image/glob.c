@@ -44,6 +44,9 @@ bool glob_match(struct str pattern, struct str path)
 
     if (pattern.len > 2 && memcmp(pattern.ptr, "./", 2) == 0)
         pattern = (struct str){pattern.ptr + 2, pattern.len - 2};
+    /* "docs/" means the folder, as people write it. */
+    while (pattern.len > 1 && pattern.ptr[pattern.len - 1] == '/')
+        pattern.len--;
     for (size_t i = 0; i <= path.len; i++)
         states[i] = i == 0;
     for (size_t i = 0; i < pattern.len; i++) {

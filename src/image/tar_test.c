@@ -114,6 +114,8 @@ static const struct {
     const char *pattern, *path;
     bool matches;
 } globs[] = {
+    {"docs/",   "docs",      true },
+    {"docs/",   "docs/a",    false},
     {"*.md",    "a.md",      true },
     {"*.md",    "b/a.md",    false},
     {"**/*.md", "a.md",      true },
