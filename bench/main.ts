@@ -5,6 +5,7 @@ import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
 import { logThroughput } from "./figures/log_throughput.ts";
+import { pull } from "./figures/pull.ts";
 import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
@@ -23,6 +24,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   sse_client_bytes: sseClientBytes,
   layer_make: layerMake,
   layer_apply: layerApply,
+  pull,
 };
 
 async function main(build: string, wanted: string[]): Promise<void> {
