@@ -1,67 +1,16 @@
 // Kills the server, the worker or both without warning, again and again, while runs are going.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { binary, client, dataDir, deployed, projects, runEvents, url } from "./lib/helmr.ts";
+import { client, dataDir, deployed, projects, runEvents } from "./lib/helmr.ts";
 import { leftovers } from "./lib/host.ts";
+import { ready, server, worker } from "./lib/parts.ts";
+import type { Part } from "./lib/parts.ts";
 
 const rounds = Number(process.env.KILL_ROUNDS ?? 12);
 const runsPerRound = 3;
 const longestLifeMs = 3000;
 const patienceMs = 240_000;
-
-const environment = {
-  ...process.env,
-  HELMR_DATA_DIR: dataDir,
-  HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
-  HELMR_WORKER_BOOTSTRAP_TOKEN_FILE: `${dataDir}/keys/bootstrap`,
-};
-
-class Part {
-  readonly #args: string[];
-  #child: ChildProcess | undefined;
-
-  constructor(args: string[]) {
-    this.#args = args;
-  }
-
-  start(): void {
-    const log = openSync(`${dataDir}/up.log`, "a");
-    this.#child = spawn(binary, this.#args, { env: environment, stdio: ["ignore", log, log] });
-    closeSync(log);
-  }
-
-  async end(signal: "SIGKILL" | "SIGTERM"): Promise<number | null> {
-    const child = this.#child as ChildProcess;
-    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill(signal);
-    await ended;
-    return child.exitCode;
-  }
-}
-
-const server = new Part(["server", "--data-dir", dataDir, "--addr", new URL(url).host]);
-const worker = new Part(["worker"]);
-
-async function isReady(): Promise<boolean> {
-  try {
-    return (await fetch(`${url}/readyz`)).ok;
-  } catch {
-    return false;
-  }
-}
-
-async function ready(): Promise<void> {
-  const until = Date.now() + patienceMs;
-  while (!(await isReady())) {
-    assert.ok(Date.now() < until, "the server does not become ready");
-    await sleep(20);
-  }
-}
 
 /** Tried until it is acknowledged; the key makes one run of all tries. */
 async function start(deploymentId: string, idempotencyKey: string, ms: number): Promise<string> {
