@@ -367,10 +367,10 @@ static bool hide(struct extract *extract, int parent, const char *name, struct e
 static bool is_idle(const struct extract *extract, const char *path, bool *idle, struct error *err)
 {
     const char *slash = strrchr(path, '/');
-    struct view_place place;
+    struct view_place place = {0};
     char parent[TAR_PATH];
     struct view merged;
-    bool blocked;
+    bool blocked = false;
 
     *idle = false;
     if (!slash)

@@ -237,36 +237,37 @@ bool inflate_start(int fd, enum tar_coding coding, int64_t max_bytes, struct inf
     return true;
 }
 
-/* With the lock held: waits for a filled slot or the end. */
-static struct slot *next_slot(struct inflate *inflate)
+/* Waits for the next slot of the thread; NULL at the end. */
+static struct slot *take_slot(struct inflate *inflate)
 {
+    pthread_mutex_lock(&inflate->lock);
     if (inflate->is_held) {
         inflate->n_used++;
-        inflate->is_held = false;
         pthread_cond_signal(&inflate->changed);
     }
-    while (inflate->has_thread && inflate->n_filled == inflate->n_used && !inflate->is_done)
+    while (inflate->n_filled == inflate->n_used && !inflate->is_done)
         pthread_cond_wait(&inflate->changed, &inflate->lock);
-    if (!inflate->has_thread && !inflate->is_done) {
-        struct slot *slot = &inflate->slots[0];
-        bool ok = fill(inflate, slot);
-        inflate->is_done = !ok || slot->len < SLOT;
-        return ok ? slot : NULL;
-    }
-    if (inflate->n_filled == inflate->n_used)
+    inflate->is_held = inflate->n_filled > inflate->n_used;
+    pthread_mutex_unlock(&inflate->lock);
+    return inflate->is_held ? &inflate->slots[inflate->n_used % SLOTS] : NULL;
+}
+
+static struct slot *fill_slot(struct inflate *inflate)
+{
+    struct slot *slot = &inflate->slots[0];
+
+    if (inflate->is_done)
         return NULL;
-    inflate->is_held = true;
-    return &inflate->slots[inflate->n_used % SLOTS];
+    bool ok = fill(inflate, slot);
+    inflate->is_done = !ok || slot->len < SLOT;
+    return ok ? slot : NULL;
 }
 
 bool inflate_next(struct inflate *inflate, struct str *piece, struct error *err)
 {
-    pthread_mutex_lock(&inflate->lock);
-    struct slot *slot = next_slot(inflate);
-    bool failed = !slot && inflate->failed;
-    pthread_mutex_unlock(&inflate->lock);
+    const struct slot *slot = inflate->has_thread ? take_slot(inflate) : fill_slot(inflate);
 
-    if (failed) {
+    if (!slot && inflate->failed) {
         *err = inflate->err;
         return false;
     }
