@@ -103,6 +103,7 @@ bool blob_id_is_valid(struct str id)
     return sha256_hex_is_valid(id);
 }
 
+/* Hashes the bytes; `to` gets a copy of them unless it is -1. */
 static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char id[BLOB_ID],
                           struct error *err)
 {
@@ -121,7 +122,7 @@ static bool copy_and_hash(int from, uint64_t offset, uint64_t len, int to, char 
             return error_set(err, ERR_INVALID, "the bytes of the blob end early");
         struct str bytes = {step, (size_t)got};
         sha256_update(&hash, bytes);
-        if (!fd_write_all(to, bytes, err))
+        if (to >= 0 && !fd_write_all(to, bytes, err))
             return error_wrap(err, "writing a blob");
         offset += (uint64_t)got;
         len -= (uint64_t)got;
@@ -157,6 +158,21 @@ static bool publish(struct blob_store *store, const char *name, const char *id, 
     return fsync(directory) == 0 || error_errno(err, "sync the store");
 }
 
+/* A whole file that has no name yet, on this disk, becomes the draft itself: it is given one
+ * instead of being copied. */
+static bool adopt(struct blob_store *store, int from, uint64_t offset, uint64_t len,
+                  const char *name)
+{
+    struct stat facts;
+    char path[32];
+
+    if (offset != 0 || fstat(from, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink != 0 ||
+        (uint64_t)facts.st_size != len)
+        return false;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", from);
+    return linkat(AT_FDCWD, path, store->temporary_fd, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
 static bool fill_draft(int to, int from, uint64_t offset, uint64_t len, const char *expected,
                        struct blob_draft *draft, struct error *err)
 {
@@ -164,7 +180,7 @@ static bool fill_draft(int to, int from, uint64_t offset, uint64_t len, const ch
         return false;
     if (expected && strcmp(expected, draft->id) != 0)
         return error_set(err, ERR_CONTENT_HASH, "the bytes hash to sha256:%s", draft->id);
-    return fsync(to) == 0 || error_errno(err, "sync a blob");
+    return fsync(to >= 0 ? to : from) == 0 || error_errno(err, "sync a blob");
 }
 
 /* Somebody can do something about a full disk: it is told as that. */
@@ -179,13 +195,15 @@ bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t l
                    const char *expected, struct blob_draft *draft, struct error *err)
 {
     struct blob_draft made;
+    AUTO_FD int to = -1;
 
     id_make(made.name);
-    AUTO_FD int to =
-        openat(store->temporary_fd, made.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (to < 0) {
-        error_errno(err, "make a blob");
-        return explain(err);
+    if (!adopt(store, fd, offset, len, made.name)) {
+        to = openat(store->temporary_fd, made.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (to < 0) {
+            error_errno(err, "make a blob");
+            return explain(err);
+        }
     }
     if (!fill_draft(to, fd, offset, len, expected, &made, err)) {
         (void)unlinkat(store->temporary_fd, made.name, 0);

@@ -31,7 +31,8 @@ struct blob_draft {
     char id[BLOB_ID];
 };
 
-/* Copies len bytes from offset. With an expected id the bytes must have it (ERR_CONTENT_HASH).
+/* Takes len bytes from offset; a nameless file that is just that is taken over, not copied, and
+ * must not be written to any more. With an expected id the bytes must have it (ERR_CONTENT_HASH).
  * ERR_UNAVAILABLE when the disk is full. Nothing is left behind by a failure. */
 bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
                    const char *expected, struct blob_draft *draft, struct error *err) MUST_USE;

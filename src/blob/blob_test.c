@@ -1,9 +1,12 @@
 #include "blob/blob.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -102,6 +105,67 @@ TEST(an_id_that_is_a_path_opens_nothing)
     CHECK(blob_store_check(store, &err));
     blob_store_close(store);
     remove_directory();
+}
+
+static size_t count_entries(const char *folder)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", directory, folder);
+    DIR *opened = opendir(path);
+    size_t n = 0;
+    while (opened && readdir(opened))
+        n++;
+    if (opened)
+        closedir(opened);
+    return n - 2;
+}
+
+TEST(a_nameless_file_becomes_the_blob_itself)
+{
+    struct error err;
+    struct blob_store *store = fresh_store();
+    CHECK(store);
+    AUTO_FD int wrong = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    AUTO_FD int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    struct blob_draft draft;
+    struct stat before, after;
+    CHECK(fd >= 0 && write(fd, "abc", 3) == 3 && wrong >= 0 && write(wrong, "abd", 3) == 3);
+    CHECK(!blob_stage_fd(store, wrong, 0, 3, abc_id, &draft, &err));
+    CHECK(err.code == ERR_CONTENT_HASH && count_entries("tmp") == 0);
+    CHECK(blob_stage_fd(store, fd, 0, 3, abc_id, &draft, &err));
+    CHECK(!blob_has(store, abc_id) && count_entries("tmp") == 1);
+    CHECK(blob_publish(store, &draft, &err) && count_entries("tmp") == 0);
+    blob_discard(store, &draft);
+
+    AUTO_FD int back = -1;
+    uint64_t size = 0;
+    CHECK(blob_open(store, abc_id, &back, &size, &err) && size == 3);
+    CHECK(fstat(fd, &before) == 0 && fstat(back, &after) == 0);
+    CHECK(before.st_ino == after.st_ino);
+    blob_store_close(store);
+    remove_directory();
+}
+
+TEST(a_full_disk_is_told_as_that_and_leaves_nothing)
+{
+    struct error err;
+    struct blob_store *store = NULL;
+    snprintf(directory, sizeof directory, "/tmp/helmr-blob-XXXXXX");
+    CHECK(mkdtemp(directory));
+    if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", directory, "tmpfs", 0, "size=64k") != 0) {
+        rmdir(directory);
+        SKIP("only root can mount a small disk");
+    }
+    CHECK(blob_store_open(directory, &store, &err));
+    AUTO_FD int fd = memfd_create("large", MFD_CLOEXEC);
+    struct blob_draft draft;
+    CHECK(fd >= 0 && ftruncate(fd, 256 * 1024) == 0);
+    CHECK(!blob_stage_fd(store, fd, 0, 256 * 1024, NULL, &draft, &err));
+    CHECK(err.code == ERR_UNAVAILABLE && strstr(err.text, "full"));
+    CHECK(count_entries("tmp") == 0 && count_entries("blobs") == 0);
+    blob_store_close(store);
+    CHECK(umount(directory) == 0 && rmdir(directory) == 0);
 }
 
 TEST_MAIN()
