@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "image/config.h"
+#include "image/recode.h"
 #include "image/reference.h"
 
 enum { CHUNK = 256 * 1024, INDEX_TEXT = 16 * 1024 };
@@ -196,17 +197,32 @@ static bool write_archive(struct exporter *exporter, const char *name, const cha
            (archive_write_close(exporter->tar) == ARCHIVE_OK || fail(exporter, err));
 }
 
-bool image_export(struct image_store *store, const char *reference, int fd, struct error *err)
+static bool export(struct image_store *store, const char *reference, const char *name,
+                   const char *digest, int fd, struct error *err)
 {
     AUTO(exporter_finish) struct exporter exporter = {.store = store, .fd = fd};
-    AUTO_FD int hold = -1;
-    char digest[DIGEST_TEXT], name[REFERENCE_TEXT];
 
-    if (!index_resolve(store, reference, digest, name, err) ||
-        !image_hold(store, digest, &hold, err))
-        return false;
     bool ok = write_archive(&exporter, name, digest, err);
     if (!ok && !exporter.err.text[0])
         exporter.err = *err; /* so that nothing more is written */
     return ok || error_wrap(err, "exporting %s", reference);
+}
+
+bool image_export(struct image_store *store, const char *reference, int fd, struct error *err)
+{
+    AUTO_FD int hold = -1;
+    char digest[DIGEST_TEXT], name[REFERENCE_TEXT];
+
+    return index_resolve(store, reference, digest, name, err) &&
+           image_hold(store, digest, &hold, err) && export(store, reference, name, digest, fd, err);
+}
+
+bool image_export_gzip(struct image_store *store, const char *reference, int fd, struct error *err)
+{
+    AUTO_FD int work = -1;
+    char digest[DIGEST_TEXT], made[DIGEST_TEXT], name[REFERENCE_TEXT];
+
+    return image_work(store, &work, err) && index_resolve(store, reference, digest, name, err) &&
+           image_recode(store, digest, LAYER_GZIP, made, err) &&
+           export(store, reference, name, made, fd, err);
 }

@@ -147,6 +147,10 @@ bool image_verify(struct image_store *store, bool is_repair, image_progress *pro
 bool image_export(struct image_store *store, const char *reference, int fd,
                   struct error *err) MUST_USE;
 
+/* The same with every layer in gzip, under another digest: for tools that read no zstd. */
+bool image_export_gzip(struct image_store *store, const char *reference, int fd,
+                       struct error *err) MUST_USE;
+
 /* Makes node:… or debian:… locally (execution.md §7.5). Idempotent unless force. */
 bool image_bootstrap(struct image_store *store, const char *reference, bool force,
                      image_progress *progress, void *arg, char digest[DIGEST_TEXT],

@@ -24,7 +24,7 @@ static bool recode_layer(struct image_store *store, struct image_layer *layer,
 {
     AUTO(unfinished_finish) struct unfinished file = {.store = store, .fd = -1};
     struct image_layer made;
-    AUTO_FD int blob = -1;
+    AUTO_FD int blob = -1, removal = -1;
 
     disk_temporary(file.name);
     file.fd = openat(store->temporary_fd, file.name,
@@ -34,6 +34,9 @@ static bool recode_layer(struct image_store *store, struct image_layer *layer,
     if (!store_open_blob(store, layer->digest, &blob, err) ||
         !layer_recode(layer, blob, coding, file.fd, &made, err) ||
         !disk_sync(file.fd, "a layer", err))
+        return false;
+    /* As store_layer_commit: a collector must see the new one. */
+    if (!store_lock_removal(store, true, &removal, err))
         return false;
     if (renameat(store->temporary_fd, file.name, store->blobs_fd, digest_hex(made.digest)) != 0)
         return error_errno(err, "publish the layer %s", made.digest);

@@ -37,6 +37,17 @@ static const struct option json_options[] = {
     {0},
 };
 
+static const struct option push_options[] = {
+    {"gzip", 0, OPTION_FLAG, NULL, "gzip layers, for what reads no zstd; another digest"},
+    {"json", 0, OPTION_FLAG, NULL, "one JSON document"},
+    {0},
+};
+
+static const struct option export_options[] = {
+    {"gzip", 0, OPTION_FLAG, NULL, "gzip layers, for what reads no zstd; another digest"},
+    {0},
+};
+
 static const struct option rm_options[] = {
     {"yes", 0, OPTION_FLAG, NULL, "do not ask"},
     {0},
@@ -87,12 +98,13 @@ const struct command worker_commands[] = {
     {"image push",      "REF DEST",   "send an image to a registry",
      "DEST is host/repository:tag. Credentials come from HELMR_REGISTRY_AUTH_FILE, which is\n"
      "Docker's config.json.\n\n"
-     "  helmr image push helmr.local/demo/agent:20261115.1 registry.example.com/demo/agent:1\n", json_options,      data_dir, image_push_command,      false, 2, 2},
+     "  helmr image push helmr.local/demo/agent:20261115.1 registry.example.com/demo/agent:1\n", push_options,      data_dir, image_push_command,      false, 2, 2},
     {"image export",    "REF FILE",   "write an image as an OCI archive",
      "FILE - is standard output. The same image gives the same bytes.\n\n"
      "  helmr image export node:24-bookworm-slim node.tar\n"
      "  skopeo copy oci-archive:node.tar dir:node\n"
-     "  helmr image export helmr.local/demo/agent:20261115.1 - | podman load\n",                 NULL,              data_dir, image_export_command,    false, 2, 2},
+     "  helmr image export helmr.local/demo/agent:20261115.1 - | podman load\n"
+     "  helmr image export --gzip node:24-bookworm-slim node.tar\n",                             export_options,    data_dir, image_export_command,    false, 2, 2},
     {"image rm",        "REF",        "remove a name, and what only it needs",
      "The next build that starts from REF asks the registry again. The image of a deployment is\n"
      "not removed, and layers that a deployment or a run uses stay.\n\n"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/own.h"
+#include "image/recode.h"
 #include "image/registry.h"
 #include "worker/commands.h"
 #include "worker/image_command.h"
@@ -86,6 +87,26 @@ bool image_pull_command(const struct invocation *invocation, int *exit_code, str
     return done;
 }
 
+static bool push(const struct invocation *invocation, struct transfer *transfer,
+                 char digest[DIGEST_TEXT], struct error *err)
+{
+    struct image_store *store = transfer->host.store;
+    const char *reference = invocation->args[0];
+    AUTO(arena_finish) struct arena arena = {0};
+    char gzip[DIGEST_TEXT];
+    AUTO_FD int work = -1;
+    struct image image;
+
+    if (!image_work(store, &work, err) || !image_find(store, reference, &arena, &image, err))
+        return false;
+    if (invocation_has(invocation, "gzip")) {
+        if (!image_recode(store, image.digest, LAYER_GZIP, gzip, err))
+            return false;
+        reference = gzip;
+    }
+    return image_push(store, &transfer->how, reference, invocation->args[1], digest, err);
+}
+
 bool image_push_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(transfer_finish) struct transfer transfer = {0};
@@ -94,8 +115,7 @@ bool image_push_command(const struct invocation *invocation, int *exit_code, str
     *exit_code = 0;
     if (!begin(invocation, &transfer, err))
         return false;
-    bool done = image_push(transfer.host.store, &transfer.how, invocation->args[0],
-                           invocation->args[1], digest, err);
+    bool done = push(invocation, &transfer, digest, err);
     image_meter_end(&transfer.meter);
     if (done)
         print_result(invocation, invocation->args[1], digest);

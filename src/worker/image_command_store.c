@@ -12,8 +12,10 @@
 
 enum { OUTPUT_MAX = 1024 * 1024 };
 
+typedef bool exporter(struct image_store *store, const char *reference, int fd, struct error *err);
+
 static bool export_to_file(struct image_store *store, const char *reference, const char *path,
-                           struct error *err)
+                           exporter *export, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     char name[DISK_TEMPORARY];
@@ -24,7 +26,7 @@ static bool export_to_file(struct image_store *store, const char *reference, con
     AUTO_FD int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return error_errno(err, "create %s", path);
-    bool ok = image_export(store, reference, fd, err) &&
+    bool ok = export(store, reference, fd, err) &&
               (fsync(fd) == 0 || error_errno(err, "fsync %s", path)) &&
               (rename(partial, path) == 0 || error_errno(err, "rename to %s", path));
     if (!ok)
@@ -36,16 +38,17 @@ bool image_export_command(const struct invocation *invocation, int *exit_code, s
 {
     AUTO(image_host_finish) struct image_host host = {0};
     const char *reference = invocation->args[0], *path = invocation->args[1];
+    exporter *export = invocation_has(invocation, "gzip") ? image_export_gzip : image_export;
 
     *exit_code = 0;
     if (!image_host_open(invocation, &host, err))
         return false;
     if (strcmp(path, "-") != 0)
-        return export_to_file(host.store, reference, path, err);
+        return export_to_file(host.store, reference, path, export, err);
     if (isatty(STDOUT_FILENO))
         return error_set(err, ERR_INVALID,
                          "an archive is nothing for a terminal: redirect it, or name a file");
-    return image_export(host.store, reference, STDOUT_FILENO, err);
+    return export(host.store, reference, STDOUT_FILENO, err);
 }
 
 static bool ask(const struct invocation *invocation, const char *question, int *exit_code,

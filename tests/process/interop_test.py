@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Layers against the tools others use: interop_test.py LAYER_PROGRAM
+"""Layers against the tools others use: interop_test.py LAYER_PROGRAM HELMR
 
 What we make, skopeo, umoci, buildah and podman unpack to the tree it was made from; what they
 make, we unpack to the tree they show. TAP on stdout. Needs root, for owners and overlay mounts.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-LAYER = os.path.abspath(sys.argv[1])
+LAYER, HELMR = [os.path.abspath(path) for path in sys.argv[1:3]]
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-interop-"))
 CAPABILITY = bytes([1, 0, 0, 2, 0, 0x20]) + bytes(14)  # cap_net_raw, permitted and effective
 TESTS = []
@@ -125,7 +125,7 @@ def merged_tree(folders):
     empty = WORK / "empty"
     empty.mkdir(exist_ok=True)
     lowers = ":".join([*reversed(folders), str(empty)])
-    text = in_namespace(f"lowerdir={lowers}", f"exec '{__file__}' '{LAYER}' --tree .")
+    text = in_namespace(f"lowerdir={lowers}", f"exec '{__file__}' '{LAYER}' '{HELMR}' --tree .")
     return json.loads(text)
 
 
@@ -185,12 +185,12 @@ def our_image():
         in_namespace(f"lowerdir={home}/root,upperdir={home}/one,workdir={home}/w,{off}", CHANGES)
         text = in_namespace(
             f"lowerdir={home}/one:{home}/root,upperdir={home}/two,workdir={home}/w,{off}",
-            MORE + f"exec '{__file__}' '{LAYER}' --tree .")
+            MORE + f"exec '{__file__}' '{LAYER}' '{HELMR}' --tree .")
         (home / "tree.json").write_text(text)
-        layer("make", home / "work", "test.local/ours:zstd", home / "root", home / "one",
+        layer("make", home / "worker", "test.local/ours:zstd", home / "root", home / "one",
               home / "two")
-        layer("recode", home / "work", "test.local/ours:zstd", "test.local/ours:gzip")
-        short_names(home / "work/oci", home / "layout")
+        layer("recode", home / "worker", "test.local/ours:zstd", "test.local/ours:gzip")
+        short_names(home / "worker/oci", home / "layout")
     return home, json.loads((home / "tree.json").read_text())
 
 
@@ -222,7 +222,7 @@ def take(layout, tag, reference):
 def our_own_layers_come_back_as_they_were():
     home, tree = our_image()
     for tag in ("zstd", "gzip"):
-        folders = layer("apply", home / "work", f"test.local/ours:{tag}")["folders"]
+        folders = layer("apply", home / "worker", f"test.local/ours:{tag}")["folders"]
         assert len(folders) == 3
         same(merged_tree(folders), tree)
 
@@ -241,6 +241,23 @@ def umoci_unpacks_what_we_make():
     home, tree = our_image()
     run("umoci", "unpack", "--image", f"{home}/layout:gzip", WORK / "umoci-bundle")
     same(tree, tree_of(WORK / "umoci-bundle/rootfs"))
+
+
+@test
+def exports_are_for_everyone():
+    needs("skopeo", "umoci", "podman")
+    home, tree = our_image()
+    for option, archive in (["--gzip"], WORK / "gzip.tar"), ([], WORK / "zstd.tar"):
+        run(HELMR, "image", "export", "--data-dir", home, *option, "test.local/ours:zstd", archive)
+    run("skopeo", "--insecure-policy", "copy", f"oci-archive:{WORK}/gzip.tar",
+        f"oci:{WORK}/exported:1")
+    run("umoci", "unpack", "--image", f"{WORK}/exported:1", WORK / "exported-bundle")
+    same(tree, tree_of(WORK / "exported-bundle/rootfs"))
+    for archive in ("gzip.tar", "zstd.tar"):
+        storage("podman", "load", "--quiet", "-i", WORK / archive)
+        at = storage("podman", "image", "mount", "test.local/ours:zstd")
+        same(tree, tree_of(at))
+        storage("podman", "image", "rm", "--force", "test.local/ours:zstd")
 
 
 @test
