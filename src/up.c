@@ -287,7 +287,7 @@ static bool lock_data_dir(struct arena *arena, const char *data_dir, int *fd, st
 
 /* The flag, the variable, the file in the data directory, the default. */
 static bool find_address(const struct invocation *invocation, struct arena *arena,
-                         const char *data_dir, const char **address, const char **public_url,
+                         const char *data_dir, const char **address, struct greeter *greeter,
                          struct error *err)
 {
     AUTO(env_finish) struct env env = {0};
@@ -302,7 +302,13 @@ static bool find_address(const struct invocation *invocation, struct arena *aren
         return error_set(err, ERR_INVALID, "--addr %s: write it as HOST:PORT", given);
     url = env_find(&env, "HELMR_PUBLIC_URL");
     *address = arena_text(arena, str_of(given));
-    *public_url = url ? arena_text(arena, str_of(url)) : NULL;
+
+    /* A certificate is for the name in the public URL; in the clear the listener is nearer. */
+    bool has_tls = env_find(&env, "HELMR_TLS_CERT_FILE");
+    greeter->url = has_tls && url
+                       ? arena_text(arena, str_of(url))
+                       : arena_printf(arena, "%s://%s", has_tls ? "https" : "http", given);
+    greeter->public_url = url ? arena_text(arena, str_of(url)) : greeter->url;
     return true;
 }
 
@@ -383,17 +389,15 @@ static bool up_command(const struct invocation *invocation, int *exit_code, stru
     AUTO_FD int lock = -1;
     struct supervisor supervisor = {0};
     struct greeter greeter = {0};
-    const char *data_dir = NULL, *address = NULL, *public_url = NULL;
+    const char *data_dir = NULL, *address = NULL;
 
     if (!find_data_dir(invocation, &arena, &data_dir, err) ||
         !lock_data_dir(&arena, data_dir, &lock, err) ||
-        !find_address(invocation, &arena, data_dir, &address, &public_url, err) ||
+        !find_address(invocation, &arena, data_dir, &address, &greeter, err) ||
         !server_seed_keys(data_dir, err))
         return false;
     set_up_children(&supervisor, invocation, &arena, data_dir, address);
     greeter.socket_url = arena_printf(&arena, "unix:%s/run/server.sock", data_dir);
-    greeter.url = arena_printf(&arena, "http://%s", address);
-    greeter.public_url = public_url ? public_url : greeter.url;
     greeter.saves_login = !invocation_has(invocation, "no-login");
     greeter.has_worker = supervisor.has_worker;
     *exit_code = 0;

@@ -8,7 +8,7 @@
 
 struct greeter {
     const char *socket_url; /* unix:… of the server */
-    const char *url;        /* of its listener */
+    const char *url;        /* where its listener can be reached */
     const char *public_url;
     bool saves_login, has_worker;
     void (*on_ready)(void *arg); /* on this thread, once the server is ready */

@@ -17,6 +17,26 @@ struct str call_header(const struct call *call, struct str name)
     return request_header(call->request, name);
 }
 
+static const char *format_address(const struct call *call, const struct address *address)
+{
+    char *text = arena_alloc(call->arena, ADDRESS_TEXT);
+
+    address_format(address, text);
+    return text;
+}
+
+const char *call_client_address(const struct call *call)
+{
+    return format_address(call, &call->client);
+}
+
+const char *call_client_network(const struct call *call)
+{
+    struct address network = address_network(&call->client);
+
+    return format_address(call, &network);
+}
+
 static bool decode(struct call *call, struct str text, struct str *value, struct error *err)
 {
     char *bytes = arena_alloc(call->arena, text.len + 1);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/id.h"
+#include "http/peer.h"
 #include "http/request.h"
 #include "http/route.h"
 
@@ -24,11 +25,20 @@ struct call {
     char id[ID_TEXT];       /* X-Request-ID */
     int upload_fd;          /* of an upload route: the whole body, at offset 0; else -1 */
     uint64_t upload_len;
-    bool peer_is_local; /* loopback or unix socket */
+    struct address
+        client;         /* as a trusted proxy says, where there is one; see call_client_address */
+    struct str host;    /* the name the client used for us; empty: none */
+    bool is_secure;     /* the client's own connection is HTTPS */
+    bool peer_is_local; /* the client is on loopback or at the unix socket */
     bool over_unix_socket;
     bool is_last_try;    /* a parked call whose time is over: answer now */
     const char *failure; /* why the answer is a 500, for the log; NULL: it is none */
 };
+
+/* The client's address as text, for logs, and the part of it that a rate limit should count by: an
+ * IPv6 client has a whole /64. In the arena; "unix" for a Unix socket. */
+const char *call_client_address(const struct call *call);
+const char *call_client_network(const struct call *call);
 
 /* Percent-decoded, as match.params, match.project and match.environment are. */
 struct str call_param(const struct call *call, size_t index);

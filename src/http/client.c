@@ -290,12 +290,17 @@ static void set_body(CURL *curl, struct transfer *transfer)
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
+/* SSL_CERT_FILE and SSL_CERT_DIR are OpenSSL's own variables, which libcurl leaves to programs. */
 static void set_authorities(CURL *curl, const char *path)
 {
+    const char *folder = path ? NULL : getenv("SSL_CERT_DIR");
+
     if (!path)
+        path = getenv("SSL_CERT_FILE");
+    if (!path && !folder)
         return;
     curl_easy_setopt(curl, CURLOPT_CAINFO, path);
-    curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(curl, CURLOPT_CAPATH, folder);
 }
 
 static void set_options(struct transfer *transfer, const char *url, struct curl_slist *headers,
@@ -311,6 +316,7 @@ static void set_options(struct transfer *transfer, const char *url, struct curl_
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);

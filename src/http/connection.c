@@ -1,8 +1,6 @@
 #include "http/connection.h"
 
-#include <errno.h>
 #include <stddef.h>
-#include <sys/socket.h>
 
 #include "base/own.h"
 #include "base/time.h"
@@ -29,7 +27,10 @@ static size_t room_for_input(const struct connection *connection)
         return SCRATCH_SIZE;
     if (connection->input.len >= READ_AHEAD_MAX)
         return 0;
-    return READ_AHEAD_MAX - connection->input.len;
+
+    size_t room = READ_AHEAD_MAX - connection->input.len;
+
+    return connection->transport.tls && room < TLS_RECORD_MAX ? TLS_RECORD_MAX : room;
 }
 
 static void submit(struct connection *connection, enum exchange_step step)
@@ -46,7 +47,7 @@ static void flush(struct connection *connection)
     struct exchange *exchange = connection->exchange;
     const struct http_config *config = &connection->server->config;
 
-    switch (output_send(&exchange->response.output, connection->fd)) {
+    switch (output_send(&exchange->response.output, &connection->transport)) {
     case OUTPUT_BROKEN: connection_close(connection); break;
     case OUTPUT_BLOCKED:
         connection_watch(connection, LOOP_WRITE);
@@ -142,13 +143,21 @@ static void handle(struct connection *connection)
 }
 
 /* A socket that is too full for this line has a client that reads nothing anyway; it may go
- * on without, as every client must be able to. */
+ * on without, as every client must be able to. Inside TLS a record that was begun must be ended. */
 static bool send_continue(struct connection *connection)
 {
-    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    ssize_t sent = send(connection->fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {line, sizeof line - 1};
+    size_t sent;
 
-    return sent == (ssize_t)sizeof line - 1 || (sent < 0 && errno == EAGAIN);
+    switch (transport_write(&connection->transport, &part, 1, &sent)) {
+    case TRANSPORT_MOVED: return sent == sizeof line - 1;
+    case TRANSPORT_BLOCKED_WRITE: return !connection->transport.tls;
+    case TRANSPORT_BLOCKED_READ:
+    case TRANSPORT_IN_CLEAR:
+    case TRANSPORT_OVER: break;
+    }
+    return false;
 }
 
 static void begin_body(struct connection *connection)
@@ -166,13 +175,32 @@ static void begin_body(struct connection *connection)
         connection_close(connection);
 }
 
+/* Who calls: the other end of the socket, or whom a trusted proxy names. */
+static void introduce(const struct connection *connection, struct call *call)
+{
+    const struct proxies *proxies = connection->server->config.proxies;
+
+    call->client = connection->address;
+    call->host = request_header(call->request, STR("host"));
+    call->over_unix_socket = connection->over_unix;
+    call->is_secure = connection->transport.tls;
+    if (proxies && !connection->over_unix && proxies_have(proxies, &connection->address)) {
+        struct forwarded said = peer_forwarded(proxies, &connection->address, call->request);
+
+        call->client = said.client;
+        call->is_secure = said.has_proto ? said.is_https : call->is_secure;
+        if (said.host.len > 0)
+            call->host = said.host;
+    }
+    call->peer_is_local = connection->over_unix || address_is_loopback(&call->client);
+}
+
 static void head_complete(struct connection *connection)
 {
     struct exchange *exchange = connection->exchange;
     struct error err;
 
-    exchange->call.peer_is_local = connection->is_local;
-    exchange->call.over_unix_socket = connection->over_unix;
+    introduce(connection, &exchange->call);
     if (!exchange_open(exchange, &err)) {
         if (request_parser_stage(exchange->parser) != REQUEST_DONE)
             exchange->keep_alive = false;
@@ -212,6 +240,7 @@ static size_t feed(struct connection *connection, struct str bytes)
 
     if (connection->state == CONNECTION_IDLE) {
         connection->exchange = exchange_acquire(connection->server);
+        connection->exchange->call.client = connection->address;
         connection->state = CONNECTION_HEAD;
     }
 
@@ -284,7 +313,7 @@ void connection_next(struct connection *connection, bool keep_alive, bool may_se
         connection->state = CONNECTION_IDLE;
         return;
     }
-    if (!may_send_more || shutdown(connection->fd, SHUT_WR) < 0) {
+    if (!transport_shut(&connection->transport) || !may_send_more) {
         connection_close(connection);
         return;
     }
@@ -339,19 +368,68 @@ static void read_ahead(struct connection *connection, struct str bytes)
     connection_watch_ahead(connection, connection->watched & LOOP_WRITE);
 }
 
+static void drop_late(struct connection *connection)
+{
+    struct http_server *server = connection->server;
+
+    if (transport_drop(&connection->transport, server->scratch, SCRATCH_SIZE) == TRANSPORT_OVER)
+        connection_close(connection);
+}
+
+static void take_in(struct connection *connection, struct str bytes)
+{
+    if (is_reading(connection)) {
+        connection_watch(connection, LOOP_READ);
+        take(connection, bytes);
+    } else {
+        read_ahead(connection, bytes);
+    }
+}
+
 static void read_some(struct connection *connection)
 {
     char *scratch = connection->server->scratch;
-    ssize_t got = recv(connection->fd, scratch, room_for_input(connection), MSG_DONTWAIT);
+    size_t len;
 
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0)
+    switch (transport_read(&connection->transport, scratch, room_for_input(connection), &len)) {
+    case TRANSPORT_MOVED: take_in(connection, (struct str){scratch, len}); break;
+    case TRANSPORT_BLOCKED_READ: break;
+    case TRANSPORT_BLOCKED_WRITE:
+        /* TLS has to answer something of its own before it reads on. */
+        connection_watch(connection, connection->watched | LOOP_WRITE);
+        break;
+    case TRANSPORT_IN_CLEAR:
+    case TRANSPORT_OVER: connection_close(connection); break;
+    }
+}
+
+/* Somebody typed http:// where https:// belongs. */
+static void answer_in_clear(struct connection *connection)
+{
+    static char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+                           "Content-Length: 54\r\nConnection: close\r\n\r\n"
+                           "This port speaks TLS: use https:// instead of http://\n";
+    struct iovec part = {answer, sizeof answer - 1};
+    size_t sent;
+
+    if (transport_write(&connection->transport, &part, 1, &sent) == TRANSPORT_MOVED)
+        connection_next(connection, false, true);
+    else
         connection_close(connection);
-    else if (is_reading(connection))
-        take(connection, (struct str){scratch, (size_t)got});
-    else if (connection->state != CONNECTION_LINGERING)
-        read_ahead(connection, (struct str){scratch, (size_t)got});
+}
+
+static void shake(struct connection *connection)
+{
+    switch (transport_handshake(&connection->transport)) {
+    case TRANSPORT_MOVED:
+        connection->state = CONNECTION_IDLE;
+        expect_bytes(connection);
+        break;
+    case TRANSPORT_BLOCKED_READ: connection_watch(connection, LOOP_READ); break;
+    case TRANSPORT_BLOCKED_WRITE: connection_watch(connection, LOOP_WRITE); break;
+    case TRANSPORT_IN_CLEAR: answer_in_clear(connection); break;
+    case TRANSPORT_OVER: connection_close(connection); break;
+    }
 }
 
 static void on_ready(void *arg, unsigned events)
@@ -359,7 +437,11 @@ static void on_ready(void *arg, unsigned events)
     struct connection *connection = arg;
     enum connection_state state = connection->state;
 
-    if (state == CONNECTION_WRITING && events & (LOOP_WRITE | LOOP_CLOSED)) {
+    if (state == CONNECTION_SHAKING) {
+        shake(connection);
+    } else if (state == CONNECTION_LINGERING) {
+        drop_late(connection);
+    } else if (state == CONNECTION_WRITING && events & (LOOP_WRITE | LOOP_CLOSED)) {
         flush(connection);
         connection_resume(connection);
     } else if (state == CONNECTION_STREAMING && events & LOOP_WRITE) {
@@ -452,7 +534,7 @@ void connection_watch_ahead(struct connection *connection, unsigned events)
     connection_watch(connection, events | (room_for_input(connection) > 0 ? LOOP_READ : 0U));
 }
 
-void connection_open(struct http_server *server, int fd, bool over_unix, bool is_local)
+void connection_open(struct http_server *server, const struct arrival *arrival)
 {
     struct connection *connection = alloc(sizeof *connection);
     struct error err;
@@ -461,14 +543,15 @@ void connection_open(struct http_server *server, int fd, bool over_unix, bool is
         .server = server,
         .next = server->connections,
         .waiter.wake = on_wake,
-        .fd = fd,
+        .transport = {.fd = arrival->fd, .tls = arrival->tls},
+        .address = arrival->address,
+        .state = arrival->tls ? CONNECTION_SHAKING : CONNECTION_IDLE,
         .watched = LOOP_READ,
-        .over_unix = over_unix,
-        .is_local = is_local,
+        .over_unix = arrival->over_unix,
     };
-    if (!loop_add(server->config.loop, fd, LOOP_READ, on_ready, connection, &connection->source,
-                  &err)) {
-        close(fd);
+    if (!loop_add(server->config.loop, arrival->fd, LOOP_READ, on_ready, connection,
+                  &connection->source, &err)) {
+        close(arrival->fd);
         free(connection);
         return;
     }
@@ -476,7 +559,10 @@ void connection_open(struct http_server *server, int fd, bool over_unix, bool is
         server->connections->previous = connection;
     server->connections = connection;
     server->n_connections++;
-    expect_bytes(connection);
+    if (arrival->tls)
+        connection_deadline(connection, time_boot_ms() + server->config.head_timeout_ms);
+    else
+        expect_bytes(connection);
 }
 
 void connection_close(struct connection *connection)
@@ -485,13 +571,15 @@ void connection_close(struct connection *connection)
 
     if (state == CONNECTION_CLOSED)
         return;
+    if (state == CONNECTION_IDLE)
+        transport_end(&connection->transport);
     connection->is_unanswered = state == CONNECTION_BUSY || state == CONNECTION_PARKED;
     connection->state = CONNECTION_CLOSED;
     connection->deadline_ms = 0;
     topics_leave(&connection->server->topics, &connection->waiter);
     loop_cancel(TAKE(connection->timer));
     loop_remove(TAKE(connection->source));
-    close(take_fd(&connection->fd));
+    transport_close(&connection->transport);
 }
 
 void connection_destroy(struct connection *connection)
@@ -528,6 +616,7 @@ void connection_reap(struct connection *connection)
 void connection_stop(struct connection *connection)
 {
     switch (connection->state) {
+    case CONNECTION_SHAKING:
     case CONNECTION_IDLE:
     case CONNECTION_HEAD:
     case CONNECTION_LINGERING: connection_close(connection); break;

@@ -7,15 +7,18 @@
 #pragma once
 
 #include "base/buf.h"
+#include "http/peer.h"
 #include "http/topic.h"
+#include "http/transport.h"
 
 struct exchange;
 struct http_server;
 struct stream;
 
 enum connection_state {
-    CONNECTION_IDLE, /* between requests */
-    CONNECTION_HEAD, /* some bytes of a head are here */
+    CONNECTION_SHAKING, /* the TLS handshake */
+    CONNECTION_IDLE,    /* between requests */
+    CONNECTION_HEAD,    /* some bytes of a head are here */
     CONNECTION_BODY,
     CONNECTION_BUSY,    /* a step of the exchange is on the pool */
     CONNECTION_PARKED,  /* the handler waits for its topic */
@@ -35,16 +38,25 @@ struct connection {
     struct stream *stream;
     struct waiter waiter;
     struct buf input; /* read, but of a later request */
-    int fd;
+    struct transport transport;
+    struct address address;
     enum connection_state state;
     unsigned watched;
     bool is_on_pool; /* a pool thread holds the exchange or the stream */
     bool is_unanswered;
-    bool over_unix, is_local;
+    bool over_unix;
+};
+
+/* What has been accepted. */
+struct arrival {
+    int fd;
+    struct address address;
+    struct tls *tls; /* NULL: in the clear */
+    bool over_unix;
 };
 
 /* Takes the descriptor. */
-void connection_open(struct http_server *server, int fd, bool over_unix, bool is_local);
+void connection_open(struct http_server *server, const struct arrival *arrival);
 
 /* The server stops: ends what need not be finished. */
 void connection_stop(struct connection *connection);

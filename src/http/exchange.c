@@ -262,10 +262,12 @@ void exchange_fail(struct exchange *exchange, const struct error *err)
 
 void exchange_compose(struct exchange *exchange)
 {
+    const struct http_config *config = &exchange->server->config;
     const struct request *request = exchange->call.request;
     struct response_frame frame = {
         .request_id = exchange->call.id,
-        .extra = exchange->server->config.response_headers,
+        .extra = {config->response_headers,
+                  exchange->call.is_secure ? config->secure_headers : NULL},
         .is_old = request->is_old,
         .is_head = request->method == METHOD_HEAD,
         .keep_alive = exchange->keep_alive,

@@ -16,21 +16,6 @@
 
 enum { BACKLOG = 1024, ACCEPTS_PER_TURN = 64 };
 
-static bool is_loopback(const struct sockaddr_storage *peer)
-{
-    if (peer->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)peer;
-
-        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-    }
-    if (peer->ss_family == AF_INET6) {
-        const struct in6_addr *in6 = &((const struct sockaddr_in6 *)peer)->sin6_addr;
-
-        return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
-    }
-    return peer->ss_family == AF_UNIX;
-}
-
 /* Without a descriptor to spare the queue would stay readable for ever: take one connection
  * with the reserve and drop it. */
 static void shed_one(struct listener *listener)
@@ -69,7 +54,10 @@ static bool accept_one(struct listener *listener)
 
     if (!is_unix)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    connection_open(server, fd, is_unix, is_unix || is_loopback(&peer));
+    connection_open(server, &(struct arrival){.fd = fd,
+                                              .address = address_of(&peer),
+                                              .tls = listener->tls,
+                                              .over_unix = is_unix});
     return true;
 }
 

@@ -4,10 +4,12 @@
 #include "base/loop.h"
 
 struct http_server;
+struct tls;
 
 struct listener {
     struct http_server *server;
     struct loop_source *source;
+    struct tls *tls; /* borrowed; NULL: in the clear */
     int fd;
     int port;       /* 0 for a unix socket */
     char path[108]; /* of a unix socket, else empty */

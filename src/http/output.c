@@ -1,9 +1,5 @@
 #include "http/output.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 /* The parts from `sent` on; returns how many are not empty. */
 static size_t parts_left(const struct output *output, struct iovec parts[3])
 {
@@ -21,18 +17,17 @@ static size_t parts_left(const struct output *output, struct iovec parts[3])
     return n;
 }
 
-enum output_result output_send(struct output *output, int fd)
+enum output_result output_send(struct output *output, struct transport *transport)
 {
     while (output_left(output) > 0) {
         struct iovec parts[3];
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = parts_left(output, parts)};
-        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        size_t sent;
+        enum transport_result result =
+            transport_write(transport, parts, parts_left(output, parts), &sent);
 
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK ? OUTPUT_BLOCKED : OUTPUT_BROKEN;
-        output->sent += (size_t)sent;
+        if (result != TRANSPORT_MOVED)
+            return result == TRANSPORT_BLOCKED_WRITE ? OUTPUT_BLOCKED : OUTPUT_BROKEN;
+        output->sent += sent;
     }
     return OUTPUT_DRAINED;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "http/transport.h"
 
 struct output {
     struct buf head, body;
@@ -15,7 +16,7 @@ struct output {
 enum output_result { OUTPUT_DRAINED, OUTPUT_BLOCKED, OUTPUT_BROKEN };
 
 /* Sends what the socket takes now. */
-enum output_result output_send(struct output *output, int fd);
+enum output_result output_send(struct output *output, struct transport *transport);
 
 static inline size_t output_left(const struct output *output)
 {

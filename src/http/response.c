@@ -180,11 +180,26 @@ static void format_framing(const struct response *res, bool is_old, char *line, 
                  res->kind == RESPONSE_STREAM ? res->source.length : res->output.body.len);
 }
 
+static bool sets_caching(const struct response *res)
+{
+    static const struct str name = {"Cache-Control:", 14};
+
+    return res->headers.len > 0 && memmem(res->headers.bytes, res->headers.len, name.ptr, name.len);
+}
+
+/* What is behind a login is nobody else's, so a handler must say where it may be kept. */
 static const char *caching_of(const struct response *res)
 {
     if (res->kind == RESPONSE_STREAM && res->source.is_sse)
         return "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+    if (!sets_caching(res))
+        return "Cache-Control: no-store\r\n";
     return "";
+}
+
+static bool append_lines(struct buf *head, const char *lines, struct error *err)
+{
+    return !lines || buf_append(head, str_of(lines), err);
 }
 
 bool response_compose(struct response *res, const struct response_frame *frame, struct error *err)
@@ -204,6 +219,6 @@ bool response_compose(struct response *res, const struct response_frame *frame, 
     if (frame->is_head)
         res->output.body.len = 0;
     return buf_append(head, (struct str){line, (size_t)len}, err) &&
-           buf_append(head, str_of(frame->extra ? frame->extra : ""), err) &&
+           append_lines(head, frame->extra[0], err) && append_lines(head, frame->extra[1], err) &&
            buf_append(head, buf_str(&res->headers), err) && buf_append(head, STR("\r\n"), err);
 }

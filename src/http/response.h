@@ -31,7 +31,7 @@ void response_finish(struct response *res);
 
 struct response_frame {
     const char *request_id;
-    const char *extra; /* further header lines, or NULL */
+    const char *extra[2]; /* further header lines, or NULL */
     bool is_old, is_head, keep_alive;
 };
 

@@ -48,14 +48,20 @@ bool http_server_create(const struct http_config *config, struct http_server **s
     return true;
 }
 
-bool http_server_listen(struct http_server *server, const char *address, struct error *err)
+bool http_server_listen_tls(struct http_server *server, const char *address, struct tls *tls,
+                            struct error *err)
 {
     if (server->n_listeners == LISTENERS_MAX)
         return error_set(err, ERR_INVALID, "at most %d addresses", LISTENERS_MAX);
     if (!listener_open(&server->listeners[server->n_listeners], server, address, err))
         return false;
-    server->n_listeners++;
+    server->listeners[server->n_listeners++].tls = tls;
     return true;
+}
+
+bool http_server_listen(struct http_server *server, const char *address, struct error *err)
+{
+    return http_server_listen_tls(server, address, NULL, err);
 }
 
 int http_server_port(const struct http_server *server)

@@ -12,6 +12,8 @@
 
 struct http_server;
 
+struct tls;
+
 struct http_config {
     struct loop *loop;
     struct pool *pool;
@@ -29,7 +31,7 @@ struct http_config {
     const char *spool_dir;        /* where uploads are spooled */
     size_t json_max;              /* default body limit */
     size_t connections_max;       /* over all listeners; more are closed at once */
-    int64_t head_timeout_ms;      /* first byte to end of head (slow loris) */
+    int64_t head_timeout_ms;      /* first byte to end of head (slow loris); a TLS handshake, too */
     int64_t body_timeout_ms;      /* without a byte of body */
     int64_t idle_timeout_ms;      /* between requests */
     int64_t write_timeout_ms;     /* without progress while bytes wait: a slow reader is cut */
@@ -37,6 +39,8 @@ struct http_config {
     int64_t stream_end_ms;        /* after which an SSE stream is ended; 0: 30 min */
     size_t body_budget;           /* bytes of all bodies in memory together; 0: 256 MiB */
     const char *response_headers; /* for every answer, each line ending in CRLF, or NULL */
+    const char *secure_headers;   /* the same, for answers to clients with HTTPS */
+    const struct proxies *proxies; /* whose X-Forwarded-* are believed; NULL: nobody's */
 };
 
 bool http_server_create(const struct http_config *config, struct http_server **server,
@@ -45,6 +49,9 @@ bool http_server_create(const struct http_config *config, struct http_server **s
 /* Listens on "host:port" (port 0: any) or "unix:/path" (mode 0600). */
 bool http_server_listen(struct http_server *server, const char *address,
                         struct error *err) MUST_USE;
+/* The same, inside TLS. */
+bool http_server_listen_tls(struct http_server *server, const char *address, struct tls *tls,
+                            struct error *err) MUST_USE;
 int http_server_port(const struct http_server *server); /* of the first TCP listener */
 
 /* Wakes every parked call and stream of the topic. Any thread. */

@@ -171,7 +171,7 @@ void stream_pump(struct connection *connection)
 
     if (connection->is_on_pool)
         return;
-    switch (output_send(&connection->stream->output, connection->fd)) {
+    switch (output_send(&connection->stream->output, &connection->transport)) {
     case OUTPUT_BROKEN: connection_close(connection); break;
     case OUTPUT_BLOCKED:
         connection_watch_ahead(connection, LOOP_WRITE);

@@ -148,32 +148,74 @@ static bool read_log(const struct env *env, struct server_config *config, struct
     return true;
 }
 
+static bool read_tls(const struct env *env, struct arena *arena, struct server_config *config,
+                     struct error *err)
+{
+    const char *certificate = env_find(env, "HELMR_TLS_CERT_FILE");
+    const char *key = env_find(env, "HELMR_TLS_KEY_FILE");
+    if (!certificate != !key)
+        return error_set(err, ERR_INVALID, "%s is set and %s is not: TLS needs both",
+                         key ? "HELMR_TLS_KEY_FILE" : "HELMR_TLS_CERT_FILE",
+                         key ? "HELMR_TLS_CERT_FILE" : "HELMR_TLS_KEY_FILE");
+    config->tls_certificate = certificate ? arena_text(arena, str_of(certificate)) : NULL;
+    config->tls_key = key ? arena_text(arena, str_of(key)) : NULL;
+    return true;
+}
+
+static bool read_proxies(const struct env *env, struct arena *arena, struct server_config *config,
+                         struct error *err)
+{
+    const char *list = env_find(env, "HELMR_TRUSTED_PROXIES");
+    config->trusted_proxies = list ? arena_text(arena, str_of(list)) : NULL;
+    return !list || proxies_parse(list, &config->proxies, err) ||
+           error_wrap(err, "HELMR_TRUSTED_PROXIES");
+}
+
+static bool check_public_url(const struct server_config *config, struct error *err)
+{
+    const char *url = config->public_url;
+    bool is_secure = url && strncmp(url, "https://", 8) == 0;
+    if (!url)
+        return true;
+    if (!is_secure && strncmp(url, "http://", 7) != 0)
+        return error_set(err, ERR_INVALID, "HELMR_PUBLIC_URL must begin with https:// or http://");
+    if (!is_secure && !listen_url_is_loopback(url) && !config->plain_http)
+        return error_set(err, ERR_INVALID,
+                         "HELMR_PUBLIC_URL must be https when it is not loopback");
+    if (!is_secure && config->tls_certificate && !config->trusted_proxies)
+        return error_set(err, ERR_INVALID,
+                         "HELMR_PUBLIC_URL must be https: the server speaks TLS itself");
+    return true;
+}
+
+/* As a browser writes an origin: without a slash at the end. */
+static const char *read_public_url(const struct env *env, struct arena *arena)
+{
+    const char *url = env_find(env, "HELMR_PUBLIC_URL");
+    size_t len = url ? strlen(url) : 0;
+    while (len > 0 && url[len - 1] == '/')
+        len--;
+    return url ? arena_text(arena, (struct str){url, len}) : NULL;
+}
+
 static bool read_address(const struct env *env, const struct server_flags *flags,
                          struct arena *arena, struct server_config *config, struct error *err)
 {
     const char *address =
         flags->address ? flags->address : env_text(env, "HELMR_CONTROL_ADDR", "127.0.0.1:8080");
-    const char *url = env_find(env, "HELMR_PUBLIC_URL");
-    const char *proxies = env_find(env, "HELMR_TRUSTED_PROXIES");
     config->address = arena_text(arena, str_of(address));
-    config->public_url = url ? arena_text(arena, str_of(url)) : NULL;
-    config->trusted_proxies = proxies ? arena_text(arena, str_of(proxies)) : NULL;
-    if (!env_bool(env, "HELMR_PLAIN_HTTP", false, &config->plain_http, err))
+    config->public_url = read_public_url(env, arena);
+    if (!env_bool(env, "HELMR_PLAIN_HTTP", false, &config->plain_http, err) ||
+        !read_tls(env, arena, config, err) || !read_proxies(env, arena, config, err))
         return false;
-    if (env_find(env, "HELMR_TLS_CERT_FILE") || env_find(env, "HELMR_TLS_KEY_FILE"))
-        return error_set(err, ERR_UNSUPPORTED,
-                         "HELMR_TLS_CERT_FILE: TLS in the server itself is not available yet; "
-                         "put a proxy in front and set HELMR_TRUSTED_PROXIES");
-    if (!listen_address_is_loopback(address) && !proxies && !config->plain_http)
+    if (!listen_address_is_loopback(address) && !config->tls_certificate &&
+        !config->trusted_proxies && !config->plain_http)
         return error_set(err, ERR_INVALID,
-                         "HELMR_CONTROL_ADDR %s is not loopback: plain HTTP there needs "
-                         "HELMR_TRUSTED_PROXIES or HELMR_PLAIN_HTTP=1",
+                         "HELMR_CONTROL_ADDR %s is not loopback: set HELMR_TLS_CERT_FILE and "
+                         "HELMR_TLS_KEY_FILE; plain HTTP there needs HELMR_TRUSTED_PROXIES or "
+                         "HELMR_PLAIN_HTTP=1",
                          address);
-    if (url && strncmp(url, "https://", 8) != 0 && !listen_url_is_loopback(url) &&
-        !config->plain_http)
-        return error_set(err, ERR_INVALID,
-                         "HELMR_PUBLIC_URL must be https when it is not loopback");
-    return true;
+    return check_public_url(config, err);
 }
 
 static bool read_all(const struct env *env, const struct server_flags *flags, struct arena *arena,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "http/peer.h"
 
 struct server_config {
     const char *data_dir;
@@ -17,8 +18,10 @@ struct server_config {
     const char *store_dir; /* of the file: store */
     const char *address;   /* host:port */
     const char *public_url;
-    const char *worker_groups; /* comma list */
-    const char *trusted_proxies;
+    const char *worker_groups;             /* comma list */
+    const char *tls_certificate, *tls_key; /* paths; both or none */
+    const char *trusted_proxies;           /* as written; NULL: none */
+    struct proxies proxies;
     bool plain_http;
     bool dev_login; /* wanted; it also needs every listener to be loopback */
     bool no_migrate;

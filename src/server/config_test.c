@@ -20,7 +20,8 @@ static void clear(void)
                                         "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
                                         "HELMR_CAS_URI",      "HELMR_LOG_LEVEL",
                                         "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
-                                        "HELMR_PLAIN_HTTP"};
+                                        "HELMR_PLAIN_HTTP",   "HELMR_TLS_CERT_FILE",
+                                        "HELMR_TLS_KEY_FILE", "HELMR_TRUSTED_PROXIES"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         unsetenv(names[i]);
     setenv("HELMR_LOG_LEVEL", "error", 1);
@@ -58,13 +59,18 @@ TEST(an_invalid_value_names_its_variable)
     static const struct {
         const char *name, *value;
     } cases[] = {
-        {"HELMR_LEASE_TTL",    "soon"              },
-        {"HELMR_CAS_URI",      "s3://bucket"       },
-        {"HELMR_LOG_LEVEL",    "loud"              },
-        {"HELMR_DEV_LOGIN",    "on"                },
-        {"HELMR_CONTROL_ADDR", "0.0.0.0:80"        },
-        {"HELMR_PUBLIC_URL",   "http://example.com"},
-        {"HELMR_PLAIN_HTTP",   "maybe"             },
+        {"HELMR_LEASE_TTL",       "soon"              },
+        {"HELMR_CAS_URI",         "s3://bucket"       },
+        {"HELMR_LOG_LEVEL",       "loud"              },
+        {"HELMR_DEV_LOGIN",       "on"                },
+        {"HELMR_CONTROL_ADDR",    "0.0.0.0:80"        },
+        {"HELMR_PUBLIC_URL",      "http://example.com"},
+        {"HELMR_PUBLIC_URL",      "helmr.example.com" },
+        {"HELMR_PLAIN_HTTP",      "maybe"             },
+        {"HELMR_TLS_CERT_FILE",   "/some/cert.pem"    },
+        {"HELMR_TLS_KEY_FILE",    "/some/key.pem"     },
+        {"HELMR_TRUSTED_PROXIES", "the proxy"         },
+        {"HELMR_TRUSTED_PROXIES", "10.0.0.0/33"       },
     };
     const struct server_flags flags = {.data_dir = "/nonexistent/data"};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -73,10 +79,43 @@ TEST(an_invalid_value_names_its_variable)
         CHECK(!load(&flags));
         CHECK(strstr(err.text, cases[i].name));
     }
+}
+
+TEST(an_open_listener_needs_tls_or_a_word)
+{
+    static const struct {
+        const char *name, *value, *other, *other_value;
+    } ways[] = {
+        {"HELMR_PLAIN_HTTP", "1"},
+        {"HELMR_TRUSTED_PROXIES", "10.0.0.0/8,::1"},
+        {"HELMR_TLS_CERT_FILE", "/some/cert.pem", "HELMR_TLS_KEY_FILE", "/some/key.pem"},
+    };
+    const struct server_flags flags = {.data_dir = "/nonexistent/data", .address = "0.0.0.0:80"};
     clear();
-    setenv("HELMR_CONTROL_ADDR", "0.0.0.0:80", 1);
-    setenv("HELMR_PLAIN_HTTP", "1", 1);
+    CHECK(!load(&flags));
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
+        clear();
+        setenv(ways[i].name, ways[i].value, 1);
+        if (ways[i].other)
+            setenv(ways[i].other, ways[i].other_value, 1);
+        CHECK(load(&flags));
+    }
+    CHECK_STR(config.tls_certificate, "/some/cert.pem");
+}
+
+TEST(a_public_url_is_https_where_the_server_is)
+{
+    const struct server_flags flags = {.data_dir = "/nonexistent/data"};
+    clear();
+    setenv("HELMR_PUBLIC_URL", "https://helmr.example.com/", 1);
     CHECK(load(&flags));
+    CHECK_STR(config.public_url, "https://helmr.example.com");
+    setenv("HELMR_TLS_CERT_FILE", "/some/cert.pem", 1);
+    setenv("HELMR_TLS_KEY_FILE", "/some/key.pem", 1);
+    CHECK(load(&flags));
+    setenv("HELMR_PUBLIC_URL", "http://127.0.0.1:8080", 1);
+    CHECK(!load(&flags) && strstr(err.text, "HELMR_PUBLIC_URL"));
+    clear();
     server_config_finish(&config);
     arena_finish(&arena);
 }

@@ -27,6 +27,7 @@ struct server {
     struct loop *loop;
     struct pool *pool;
     struct http_server *http;
+    struct tls *tls; /* of the TCP listener; NULL: it speaks in the clear */
     struct sweeper *sweeper;
     char spool_dir[512]; /* uploads on their way */
     char organization_id[ID_TEXT];

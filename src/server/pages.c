@@ -7,6 +7,7 @@
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
+#include "server/headers.h"
 #include "server/html.h"
 #include "server/listen.h"
 #include "server/page.h"
@@ -16,15 +17,10 @@
 
 enum { RECENT = 50, LOG_CHUNKS = 200, LOG_BYTES = 128 * 1024 };
 
-#define POLICY                                                                    \
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; " \
-    "frame-ancestors 'none'"
-
 static bool begin_page(struct html *html, struct response *res, const char *title,
                        bool is_refreshed, struct error *err)
 {
-    if (!response_header(res, "Content-Security-Policy", STR(POLICY), err) ||
-        !response_header(res, "Cache-Control", STR("no-store"), err))
+    if (!headers_add_page(res, err))
         return false;
     *html = html_begin(response_body(res));
     html_markup(html, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -65,7 +61,7 @@ static bool host_is_public(const struct call *call)
 {
     const char *url = server_of(call)->public_url;
     const char *at = strstr(url, "://");
-    return str_equal_nocase(call_header(call, STR("host")), str_of(at ? at + 3 : url));
+    return str_equal_nocase(call->host, str_of(at ? at + 3 : url));
 }
 
 bool page_dev_login(struct call *call, struct response *res, struct error *err)

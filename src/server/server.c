@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "http/tls.h"
 #include "server/caller.h"
 #include "server/context.h"
+#include "server/headers.h"
 #include "server/listen.h"
 #include "server/routes.h"
 #include "server/seed.h"
@@ -32,13 +34,6 @@ enum {
 
 #define JSON_MAX ((size_t)32 * 1024 * 1024)
 
-/* To every answer; pages add their own policy. Without a referrer a browser would hide the
- * origin of our own forms, too. */
-#define COMMON_HEADERS                       \
-    "Helmr-API-Version: " API_VERSION "\r\n" \
-    "X-Content-Type-Options: nosniff\r\n"    \
-    "Referrer-Policy: same-origin\r\n"
-
 static const char *method_name(enum http_method method)
 {
     switch (method) {
@@ -57,9 +52,13 @@ static const char *method_name(enum http_method method)
 static void answered(const struct call *call, int status, int64_t took_ms)
 {
     const struct log_field fields[] = {
-        LOG_STR("id", call->id),       LOG_STR("method", method_name(call->request->method)),
-        LOG_SLICE("path", call->path), LOG_INT("status", status),
-        LOG_INT("ms", took_ms),        LOG_STR("error", call->failure ? call->failure : ""),
+        LOG_STR("id", call->id),
+        LOG_STR("method", method_name(call->request->method)),
+        LOG_SLICE("path", call->path),
+        LOG_INT("status", status),
+        LOG_INT("ms", took_ms),
+        LOG_STR("client", call_client_address(call)),
+        LOG_STR("error", call->failure ? call->failure : ""),
     };
     size_t n = COUNT_OF(fields) - (call->failure ? 0 : 1);
     log_write(call->failure ? LOG_ERROR : LOG_DEBUG, "request", fields, n);
@@ -113,6 +112,24 @@ static bool open_storage(struct server *server, struct error *err)
            blob_store_open(config->store_dir, &server->blobs, err);
 }
 
+/* A browser told to insist on HTTPS for localhost would do so for every other program there. */
+static bool is_known_by_name(const struct server_config *config)
+{
+    return config->public_url ? !listen_url_is_loopback(config->public_url)
+                              : !listen_address_is_loopback(config->address);
+}
+
+static bool open_tls(struct server *server, struct error *err)
+{
+    const struct tls_files files = {
+        .certificate = server->config->tls_certificate,
+        .key = server->config->tls_key,
+        .certificate_setting = "HELMR_TLS_CERT_FILE",
+        .key_setting = "HELMR_TLS_KEY_FILE",
+    };
+    return !files.certificate || tls_create(&files, &server->tls, err);
+}
+
 static bool start_http(struct server *server, struct error *err)
 {
     const struct http_config http = {
@@ -131,7 +148,9 @@ static bool start_http(struct server *server, struct error *err)
         .body_timeout_ms = BODY_MS,
         .idle_timeout_ms = IDLE_MS,
         .write_timeout_ms = WRITE_MS,
-        .response_headers = COMMON_HEADERS,
+        .response_headers = headers_for_all,
+        .secure_headers = is_known_by_name(server->config) ? headers_for_https : NULL,
+        .proxies = server->config->trusted_proxies ? &server->config->proxies : NULL,
     };
     return http_server_create(&http, &server->http, err);
 }
@@ -140,15 +159,16 @@ static bool listen_everywhere(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
     char path[PATH_TEXT];
-    if (!http_server_listen(server->http, config->address, err))
+    if (!http_server_listen_tls(server->http, config->address, server->tls, err))
         return false;
     server->is_loopback_only = listen_address_is_loopback(config->address);
 
     const char *colon = strrchr(config->address, ':');
     int host_len = colon ? (int)(colon - config->address) : (int)strlen(config->address);
     char *url = NULL;
-    if (!config->public_url && asprintf(&url, "http://%.*s:%d", host_len, config->address,
-                                        http_server_port(server->http)) < 0)
+    if (!config->public_url &&
+        asprintf(&url, "%s://%.*s:%d", server->tls ? "https" : "http", host_len, config->address,
+                 http_server_port(server->http)) < 0)
         abort();
     server->own_url = url;
     server->public_url = config->public_url ? config->public_url : url;
@@ -167,7 +187,7 @@ static bool start(struct server *server, struct error *err)
                      err) &&
            open_storage(server, err) && server_seed(server, err) &&
            loop_create(&server->loop, err) && pool_create(POOL_THREADS, &server->pool, err) &&
-           start_http(server, err) && listen_everywhere(server, err) &&
+           open_tls(server, err) && start_http(server, err) && listen_everywhere(server, err) &&
            hub_start(&server->hub, server, err) && sweeper_start(server, &server->sweeper, err);
 }
 
@@ -197,6 +217,7 @@ void server_destroy(struct server *server)
     /* Its threads may still be in a handler, which uses all the rest. */
     pool_destroy(server->pool);
     http_server_destroy(server->http);
+    tls_destroy(server->tls);
     loop_destroy(server->loop);
     blob_store_close(server->blobs);
     store_close(server->store);
