@@ -31,10 +31,10 @@ bool builder_pause(struct builder *builder, int64_t ms, struct error *err)
 
 bool builder_wait(struct builder *builder, const struct built *other, struct error *err)
 {
-    bool is_done, is_live = true;
+    bool is_live = true;
 
     pthread_mutex_lock(&builder->lock);
-    while (!(is_done = other->is_done) && (is_live = builder_check(builder, err)))
+    while (!other->is_done && (is_live = builder_check(builder, err)))
         (void)wait_ms(&builder->changed, &builder->lock, POLL_MS);
     pthread_mutex_unlock(&builder->lock);
     return is_live;

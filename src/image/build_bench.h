@@ -152,7 +152,7 @@ static inline bool run_in(struct bench *bench, struct chroot_job *job, struct er
                                       .env = step->env,
                                       .prepare = enter_root,
                                       .prepare_arg = job};
-    if (!process_run(&spec, (struct str){0}, step->limit_ms, &out, &errors, &status, err))
+    if (!process_run(&spec, (struct str){0}, (int)step->limit_ms, &out, &errors, &status, err))
         return false;
     append(bench, bench->log, sizeof bench->log, buf_str(&out));
     append(bench, bench->log, sizeof bench->log, buf_str(&errors));

@@ -167,7 +167,7 @@ static bool layer_step(struct step_progress *progress, struct error *err)
 static bool workdir_step(struct step_progress *progress, struct error *err)
 {
     struct built *built = progress->built;
-    const char *workdir;
+    const char *workdir = "/";
 
     if (!resolve_workdir(built, progress->step, &workdir, err) || !layer_step(progress, err))
         return false;
