@@ -181,6 +181,8 @@ def our_image():
             (home / name).mkdir(parents=True)
         shell(ROOT, home / "root")
         set_attributes(home / "root")
+        # Go writes such names in a way that libarchive refuses, so only we make them here.
+        (home / "root" / os.fsdecode(b"opt/raw\377name")).write_text("raw")
         off = "redirect_dir=off,metacopy=off,index=off"
         in_namespace(f"lowerdir={home}/root,upperdir={home}/one,workdir={home}/w,{off}", CHANGES)
         text = in_namespace(
