@@ -12,6 +12,8 @@
 #include "base/own.h"
 #include "base/test.h"
 
+enum { LARGE = 256 * 1024 };
+
 static char directory[64];
 
 static int remove_entry(const char *path, const struct stat *status UNUSED, int kind UNUSED,
@@ -160,8 +162,8 @@ TEST(a_full_disk_is_told_as_that_and_leaves_nothing)
     CHECK(blob_store_open(directory, &store, &err));
     AUTO_FD int fd = memfd_create("large", MFD_CLOEXEC);
     struct blob_draft draft;
-    CHECK(fd >= 0 && ftruncate(fd, 256 * 1024) == 0);
-    CHECK(!blob_stage_fd(store, fd, 0, 256 * 1024, NULL, &draft, &err));
+    CHECK(fd >= 0 && ftruncate(fd, LARGE) == 0);
+    CHECK(!blob_stage_fd(store, fd, 0, LARGE, NULL, &draft, &err));
     CHECK(err.code == ERR_UNAVAILABLE && strstr(err.text, "full"));
     CHECK(count_entries("tmp") == 0 && count_entries("blobs") == 0);
     blob_store_close(store);
