@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { test } from "node:test";
-import { deploy, projects, run } from "./lib/helmr.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { api, deploy, helmr, projects, run } from "./lib/helmr.ts";
 import { project } from "./lib/project.ts";
 import type { Deployed } from "./lib/helmr.ts";
 
@@ -49,4 +52,83 @@ test("a step that fails is named and its output is shown", async (t) => {
   assert.match(record.error.message, /exit(ed with)? code 7/);
   assert.match(record.error.message, /echo it broke here/);
   assert.match(stderr, /^\s*it broke here$/m);
+});
+
+test("only what comes after a changed file is built again", async (t) => {
+  const path = project(t, {
+    "first.txt": "1",
+    "second.txt": "2",
+    "tasks/a.ts": {
+      head: 'import { source } from "@helmr/sdk";',
+      steps:
+        `.env("MARK", "${Date.now()}").run(["touch", "/before"])` +
+        '.copy("/first", source.file("first.txt")).run(["cp", "/first", "/copied"])' +
+        '.copy("/second", source.file("second.txt")).run(["cat", "/second"])',
+    },
+  });
+  await deploy(path);
+  writeFileSync(`${path}/second.txt`, "changed");
+  const steps = imageSteps(await deploy(path));
+  assert.deepEqual(
+    steps.map(({ cached }) => cached),
+    [true, true, true, true, true, false, false],
+  );
+});
+
+/* Two images of one project, each with one step of its own. */
+const pair = (one: string, two: string): string => `
+import { image, sandbox, task } from "@helmr/sdk";
+const made = (id: string, script: string) => task({
+  id,
+  sandbox: sandbox(id).image(image(id).from("node:24-bookworm-slim").run(["sh", "-c", script])),
+  run: async () => "fine",
+});
+export const one = made("one", ${JSON.stringify(one)});
+export const two = made("two", ${JSON.stringify(two)});
+`;
+
+test("images are built side by side", { skip: availableParallelism() < 2 }, async (t) => {
+  const wait = `: ${Date.now()}; sleep 3`;
+  const { record, events } = await deploy(project(t, { "tasks/a.ts": pair(wait, `${wait}; :`) }));
+  assert.equal(record.status, "deployed", JSON.stringify(record.error));
+  const steps = events
+    .map(({ attributes }) => attributes)
+    .filter(({ phase, index }) => phase === "image" && index === 2)
+    .map(({ image, status }) => `${image} ${status}`);
+  assert.deepEqual(steps.slice(0, 2).sort(), ["one started", "two started"]);
+  assert.deepEqual(steps.slice(2).sort(), ["one done", "two done"]);
+});
+
+test("the first image that fails ends the others", async (t) => {
+  const made = await deploy(
+    project(t, { "tasks/a.ts": pair(`sleep 2; exit 3 # ${Date.now()}`, "sleep 600") }),
+  );
+  assert.equal(made.record.status, "failed");
+  assert.match(made.record.error.message, /^image one: step 2 of 2: RUN .* exited with code 3$/);
+});
+
+/** Once the newest deployment has started a step of that text. */
+async function started(text: string): Promise<string> {
+  for (;;) {
+    const { body } = await api("/deployments?limit=1");
+    const { id } = body.deployments[0];
+    const page = await api(`/deployments/${id}/events?limit=200`);
+    if (page.body.events.some(({ attributes }: any) => attributes.name?.includes(text))) return id;
+    await sleep(50);
+  }
+}
+
+test("a cancelled build ends its steps", async (t) => {
+  const mark = `mark-${Date.now()}`;
+  const going = deploy(
+    project(t, { "tasks/a.ts": pair(`sleep 600; : ${mark}`, `sleep 601; : ${mark}`) }),
+  );
+  const id = await started(mark);
+  const cancelled = await helmr(["deployment", "cancel", id]);
+  assert.equal(cancelled.code, 0, cancelled.stderr);
+  const { record } = await going;
+  assert.equal(record.error?.failure_kind, "build_cancelled", JSON.stringify(record));
+  /* One build at a time: this one begins when nothing of the other is left. */
+  const next = await deploy(project(t, {}));
+  assert.equal(next.record.status, "deployed", JSON.stringify(next.record.error));
 });
