@@ -54,6 +54,20 @@ test("a step that fails is named and its output is shown", async (t) => {
   assert.match(stderr, /^\s*it broke here$/m);
 });
 
+test("of a step that prints without end the beginning and the end are kept", async (t) => {
+  const steps = '.run(["sh", "-c", "echo the begin; yes | head -c 12000000; echo the end"])';
+  const made = await deploy(project(t, { "tasks/a.ts": { steps } }), "--no-cache");
+  assert.equal(made.record.status, "deployed", JSON.stringify(made.record.error));
+  const log = made.events
+    .filter(({ kind }) => kind === "deployment.build.log")
+    .map(({ attributes }) => attributes.text)
+    .join("");
+  assert.match(log, /^the begin$/m);
+  assert.match(log, /^\[\d+ bytes of output are left out here\]$/m);
+  assert.match(log, /^the end$/m);
+  assert.ok(log.length < 9_000_000, `${log.length} bytes`);
+});
+
 test("only what comes after a changed file is built again", async (t) => {
   const path = project(t, {
     "first.txt": "1",
