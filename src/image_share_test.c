@@ -189,4 +189,54 @@ SERVICE_TEST(a_lease_that_is_not_wanted_any_more_fetches_nothing)
     CHECK(err.code == ERR_CANCELLED);
 }
 
+enum { RUNS = 6 };
+
+/* One of several runs that need the same image at the same time. */
+struct wanting {
+    struct host *host;
+    const char *digest;
+    pthread_t thread;
+    bool has_it;
+};
+
+static void *get_image(void *arg)
+{
+    struct wanting *wanting = arg;
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(share_close) struct image_share share = {0};
+    struct error err;
+
+    wanting->has_it = share_open(&wanting->host->lease, &arena, &share, &err) &&
+                      share_get_image(&share, wanting->digest, "helmr.local/p/i:1", &err);
+    if (!wanting->has_it)
+        printf("# %s\n", err.text);
+    return NULL;
+}
+
+SERVICE_TEST(runs_that_want_the_same_image_at_once_all_get_it)
+{
+    const char *key = service_make_key(service, DEPLOYER), *const * folders;
+    AUTO(host_stop) struct host one, two;
+    struct wanting wanting[RUNS];
+    char digest[DIGEST_TEXT];
+    struct image image;
+    struct json_list objects;
+    struct error err;
+
+    CHECK(host_start(&one, service, "one") && host_start(&two, service, "two"));
+    CHECK(*service_upload(service, key) && *service_upload(service, key));
+    CHECK(host_build(&one) && host_build(&two));
+    CHECK(make_image(&one, "for all", digest) && put_image(&one, digest, &image, &objects));
+    for (size_t i = 0; i < RUNS; i++) {
+        wanting[i] = (struct wanting){.host = &two, .digest = digest};
+        CHECK(pthread_create(&wanting[i].thread, NULL, get_image, &wanting[i]) == 0);
+    }
+    for (size_t i = 0; i < RUNS; i++)
+        pthread_join(wanting[i].thread, NULL);
+    for (size_t i = 0; i < RUNS; i++)
+        CHECK(wanting[i].has_it);
+    CHECK(image_find(two.worker.images, "helmr.local/p/i:1", &two.arena, &image, &err));
+    CHECK(image_unpack(two.worker.images, &image, &two.arena, &folders, &err));
+}
+
 TEST_MAIN()
