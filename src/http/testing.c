@@ -14,6 +14,7 @@
 #include "base/time.h"
 
 struct http_server *testing_server;
+struct tls *testing_tls;
 char testing_unix_path[64];
 int testing_port;
 _Atomic int testing_authorized, testing_answered, testing_last_status;
@@ -72,7 +73,7 @@ void testing_start(const struct route *routes, size_t n, const struct http_confi
     config.answered = answered;
     config.spool_dir = folder;
     must(http_server_create(&config, &testing_server, &err), &err);
-    must(http_server_listen(testing_server, "127.0.0.1:0", &err), &err);
+    must(http_server_listen_tls(testing_server, "127.0.0.1:0", testing_tls, &err), &err);
     snprintf(testing_unix_path, sizeof testing_unix_path, "%s/socket", folder);
 
     char address[80];

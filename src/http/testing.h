@@ -8,6 +8,9 @@
 
 #include "http/server.h"
 
+/* Set before the start: the port speaks TLS, the unix socket never does. */
+extern struct tls *testing_tls;
+
 /* Starts with these routes on any port and on unix_path; what *tweak leaves 0 is the default. */
 void testing_start(const struct route *routes, size_t n, const struct http_config *tweak);
 void testing_stop(void);
