@@ -9,15 +9,23 @@
 
 enum { POLL_MS = 200 };
 
-bool builder_check(struct builder *builder, struct error *err)
+static bool is_late(const struct builder *builder)
 {
     int64_t deadline = builder->build->deadline_ms;
 
-    if (*builder->abort)
-        return error_set(err, ERR_CANCELLED, "the build was given up");
-    if (deadline && time_boot_ms() >= deadline)
-        return error_set(err, ERR_UNPROCESSABLE, "the images of a build took too long");
-    return true;
+    return deadline && time_boot_ms() >= deadline;
+}
+
+static bool refuse_late(struct error *err)
+{
+    return error_set(err, ERR_UNPROCESSABLE, "the images took longer than a build may");
+}
+
+bool builder_check(struct builder *builder, struct error *err)
+{
+    if (is_late(builder))
+        return refuse_late(err);
+    return !*builder->abort || error_set(err, ERR_CANCELLED, "the build was given up");
 }
 
 bool builder_pause(struct builder *builder, int64_t ms, struct error *err)
@@ -304,7 +312,7 @@ bool image_build(struct image_store *store, const struct image_build *build,
     work_together(&builder);
     if (builder.has_failed) {
         *err = builder.err;
-        return false;
+        return err->code == ERR_CANCELLED && is_late(&builder) ? refuse_late(err) : false;
     }
     struct image *made = arena_array(arena, builder.n_plans + 1, sizeof *made);
     for (size_t i = 0; i < builder.n_plans; i++)

@@ -1,5 +1,6 @@
 #include <poll.h>
 
+#include "base/time.h"
 #include "base/wait.h"
 #include "image/build_bench.h"
 
@@ -306,6 +307,23 @@ TEST(a_cache_in_use_is_waited_for_until_the_build_is_given_up)
     rival_main(&rival);
     CHECK(rival.is_built && !strstr(rival.bench.said, "waiting"));
     CHECK(testing_sh(&b.testing, "test -e caches/npm/x"));
+}
+
+TEST(a_build_that_is_past_its_time_says_so)
+{
+    static const char plans[] = "[" OTHER("a", WITH_CACHE("true")) "]";
+    AUTO(bench_finish) struct bench b = {0};
+    AUTO_FD int folder = -1, lock = -1;
+    const struct image *images;
+
+    NEEDS_ROOT();
+    CHECK(bench_init(&b));
+    prepare(&b);
+    folder = open(testing_path(&b.testing, "caches"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(disk_try_lock(folder, ".npm.lock", &lock, &b.testing.err) && lock >= 0);
+    b.job.deadline_ms = time_boot_ms() + 300;
+    CHECK(!build_plans(&b, plans, &images) && b.n_run == 0);
+    CHECK(b.testing.err.code == ERR_UNPROCESSABLE && strstr(b.testing.err.text, "took longer"));
 }
 
 TEST(a_build_without_cache_does_every_step_again_but_none_twice)

@@ -24,6 +24,7 @@ struct imaging {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool is_over;
+    int64_t deadline_ms;    /* boot time */
     struct failure failure; /* the platform's first */
 };
 
@@ -208,7 +209,8 @@ static bool tell_secret(void *ctx, const char *name, struct secret *value, struc
     return share_secret(&image->share, name, value, err);
 }
 
-/* A cancelled or lost lease ends the build wherever it is, also where no sandbox is. */
+/* A cancelled or lost lease ends the build wherever it is, also where no sandbox is; and so does
+ * the end of its time. */
 static void *watch_lease(void *arg)
 {
     struct imaging *imaging = arg;
@@ -217,7 +219,8 @@ static void *watch_lease(void *arg)
     while (!imaging->is_over) {
         struct lease *lease = imaging->build->lease;
 
-        if (lease->is_unwanted || time_boot_ms() >= lease_look(lease).fence_ms)
+        if (lease->is_unwanted || time_boot_ms() >= lease_look(lease).fence_ms ||
+            time_boot_ms() >= imaging->deadline_ms)
             imaging->abort = true;
         (void)wait_ms(&imaging->ended, &imaging->lock, WATCH_MS);
     }
@@ -267,7 +270,7 @@ static bool build_all(struct imaging *imaging, struct str plans, struct error *e
         .no_cache = build->grant->no_cache,
         .parallel = parallel(),
         .step_limit_ms = STEP_LIMIT_MS,
-        .deadline_ms = time_boot_ms() + PHASE_LIMIT_MS,
+        .deadline_ms = imaging->deadline_ms,
         .abort = &imaging->abort,
     };
     pthread_t watcher;
@@ -315,6 +318,7 @@ bool build_images(struct build *build, struct error *err)
 {
     struct imaging imaging = {
         .build = build,
+        .deadline_ms = time_boot_ms() + PHASE_LIMIT_MS,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .ended = PTHREAD_COND_INITIALIZER,
     };
