@@ -106,7 +106,9 @@ static bool load_key(struct server *server, struct str hash, struct arena *arena
     if (!store_begin_read(server->store, &tx, err) ||
         !STORE(tx, &api_key_find, arena, &rows, err, V_BYTES(hash)))
         return false;
-    if (rows.n_rows == 0 || !row_is_null(&rows, 0, API_KEY_FIND_REVOKED_MS) ||
+    if (rows.n_rows == 0 ||
+        !bytes_equal_constant_time(hash, row_str(&rows, 0, API_KEY_FIND_KEY_HASH)) ||
+        !row_is_null(&rows, 0, API_KEY_FIND_REVOKED_MS) ||
         row_is_null(&rows, 0, API_KEY_FIND_ROLE) ||
         !str_equal(row_str(&rows, 0, API_KEY_FIND_STATUS), STR("active")))
         return refused(err);
@@ -262,16 +264,19 @@ static bool names(struct str given, const char *id, const char *slug)
     return str_equal_nocase(given, str_of(id)) || str_equal(given, str_of(slug));
 }
 
-static bool read_scope(struct call *call, struct scope *scope, struct error *err)
+static bool read_scope(struct call *call, struct caller *caller, struct error *err)
 {
     struct rows rows;
+    struct scope *scope = &caller->scope;
+    const char *organization = caller->organization_id;
     AUTO_TX tx = NULL;
     struct str project = id_or_name(call->arena, call->match.project);
     struct str environment = id_or_name(call->arena, call->match.environment);
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
-        !(project.len ? STORE(tx, &environment_find, call->arena, &rows, err, V_STR(project),
-                              V_STR(environment))
-                      : store_run(tx, &environment_default, NULL, 0, call->arena, &rows, err)))
+        !(project.len
+              ? STORE(tx, &environment_find, call->arena, &rows, err, V_TEXT(organization),
+                      V_STR(project), V_STR(environment))
+              : STORE(tx, &environment_default, call->arena, &rows, err, V_TEXT(organization))))
         return false;
     if (rows.n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no such project or environment");
@@ -293,7 +298,7 @@ static bool choose_scope(struct call *call, struct caller *caller, struct error 
 {
     const struct scope *scope = &caller->scope;
     if (caller->kind != CALLER_KEY)
-        return read_scope(call, &caller->scope, err);
+        return read_scope(call, caller, err);
     if (!call->match.project.len ||
         (names(call->match.project, scope->project_id, scope->project_slug) &&
          names(call->match.environment, scope->environment_id, scope->environment_slug)))
@@ -338,5 +343,5 @@ bool caller_find(struct call *call, struct caller *caller)
     struct error err;
     struct str token;
     return cookie_of(call, &token) && authenticate(call, token, caller, &err) &&
-           caller->kind == CALLER_SESSION && read_scope(call, &caller->scope, &err);
+           caller->kind == CALLER_SESSION && read_scope(call, caller, &err);
 }

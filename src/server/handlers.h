@@ -19,8 +19,14 @@ route_handler me_get;
 
 route_handler project_list_get;
 route_handler project_get;
+route_handler project_create;
+route_handler project_update;
+route_handler project_delete;
 route_handler environment_list_get;
 route_handler environment_get;
+route_handler environment_create;
+route_handler environment_update;
+route_handler environment_delete;
 
 route_handler api_key_list_get;
 route_handler api_key_create;

@@ -38,6 +38,18 @@ const struct route server_routes[] = {
     {METHOD_GET, "/api/projects/:project/environments", PERM_SESSION, environment_list_get},
     {METHOD_GET, "/api/projects/:project/environments/:environment", PERM_SESSION, environment_get},
 
+    {METHOD_POST, "/api/projects", PERM_PROJECTS_MANAGE, project_create, .body_max = SMALL_BODY},
+    {METHOD_PATCH, "/api/projects/:project", PERM_PROJECTS_MANAGE, project_update,
+     .body_max = SMALL_BODY},
+    {METHOD_DELETE, "/api/projects/:project", PERM_PROJECTS_MANAGE, project_delete,
+     .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/projects/:project/environments", PERM_PROJECTS_MANAGE, environment_create,
+     .body_max = SMALL_BODY},
+    {METHOD_PATCH, "/api/projects/:project/environments/:environment", PERM_PROJECTS_MANAGE,
+     environment_update, .body_max = SMALL_BODY},
+    {METHOD_DELETE, "/api/projects/:project/environments/:environment", PERM_PROJECTS_MANAGE,
+     environment_delete, .body_max = SMALL_BODY},
+
     {METHOD_GET, "/api/api-keys", PERM_API_KEYS_MANAGE, api_key_list_get, .scoped = true},
     {METHOD_POST, "/api/api-keys", PERM_API_KEYS_MANAGE, api_key_create, .body_max = SMALL_BODY,
      .scoped = true},

@@ -55,29 +55,42 @@ static bool seed_groups(struct server *server, struct tx *tx, struct arena *aren
     return true;
 }
 
-static bool seed_project(struct server *server, struct tx *tx, struct arena *arena, int64_t now,
-                         const char *group_id, struct error *err)
+bool seed_environments(struct tx *tx, const char *project_id, const char *group_id, int64_t now,
+                       struct error *err)
 {
-    struct rows rows;
-    char id[ID_TEXT];
-    if (!store_run(tx, &environment_default, NULL, 0, arena, &rows, err))
-        return false;
-    if (rows.n_rows > 0)
-        return true;
-    id_make(id);
-    if (!STORE(tx, &project_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(server->organization_id),
-               V_TEXT("main"), V_TEXT("Main"), V_INT(1), V_INT(now)))
-        return false;
     for (size_t i = 0; i < COUNT_OF(environments); i++) {
-        char environment[ID_TEXT], colour[COLOUR_TEXT];
-        id_make(environment);
+        char id[ID_TEXT], colour[COLOUR_TEXT];
+        id_make(id);
         name_colour(str_of(environments[i].slug), colour);
-        if (!STORE(tx, &environment_insert, NULL, NULL, err, V_TEXT(environment), V_TEXT(id),
+        if (!STORE(tx, &environment_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(project_id),
                    V_TEXT(environments[i].slug), V_TEXT(environments[i].name), V_TEXT(colour),
                    V_INT(environments[i].is_default), V_TEXT(group_id), V_INT(now)))
             return false;
     }
     return true;
+}
+
+bool seed_protects(struct str slug)
+{
+    for (size_t i = 0; i < COUNT_OF(environments); i++)
+        if (str_equal(slug, str_of(environments[i].slug)))
+            return true;
+    return false;
+}
+
+static bool seed_project(struct server *server, struct tx *tx, struct arena *arena, int64_t now,
+                         const char *group_id, struct error *err)
+{
+    struct rows rows;
+    char id[ID_TEXT];
+    if (!STORE(tx, &environment_default, arena, &rows, err, V_TEXT(server->organization_id)))
+        return false;
+    if (rows.n_rows > 0)
+        return true;
+    id_make(id);
+    return STORE(tx, &project_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(server->organization_id),
+                 V_TEXT("main"), V_TEXT("Main"), V_INT(1), V_INT(now)) &&
+           seed_environments(tx, id, group_id, now, err);
 }
 
 static bool seed_owner(struct server *server, struct tx *tx, struct arena *arena, int64_t now,

@@ -52,10 +52,10 @@ static void find_environments(struct service *service)
     struct rows production, staging;
     AUTO_TX tx = NULL;
     if (!store_begin_read(service->server->store, &tx, &err) ||
-        !STORE(tx, &environment_find, &service->arena, &production, &err, V_TEXT("main"),
-               V_TEXT("production")) ||
-        !STORE(tx, &environment_find, &service->arena, &staging, &err, V_TEXT("main"),
-               V_TEXT("staging")))
+        !STORE(tx, &environment_find, &service->arena, &production, &err,
+               V_TEXT(service->server->organization_id), V_TEXT("main"), V_TEXT("production")) ||
+        !STORE(tx, &environment_find, &service->arena, &staging, &err,
+               V_TEXT(service->server->organization_id), V_TEXT("main"), V_TEXT("staging")))
         broken("environments", &err);
     row_id(&production, 0, ENVIRONMENT_FIND_ID, service->environment_id);
     row_id(&staging, 0, ENVIRONMENT_FIND_ID, service->staging_id);
