@@ -1,5 +1,6 @@
 #include "cli/api.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ const char *api_path(struct api *api, const char *fmt, ...)
 
 bool api_explain(const struct api *api, struct error *err)
 {
-    if (err->code != ERR_UNAVAILABLE)
+    if (err->code != ERR_UNAVAILABLE || err->sys == EKEYREJECTED)
         return false;
     return error_set(err, ERR_UNAVAILABLE,
                      "cannot reach %s: is `helmr up` running? Start it, or name another server "

@@ -1,6 +1,7 @@
 #include "http/client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -358,6 +359,13 @@ static bool explain(CURLcode result, const struct transfer *transfer, const char
         return error_set(err, ERR_CANCELLED, "stopped while talking to %s", where);
     if (transfer->is_stalled || result == CURLE_OPERATION_TIMEDOUT)
         return error_set(err, ERR_TIMEOUT, "%s did not answer in time", where);
+    if (result == CURLE_PEER_FAILED_VERIFICATION) {
+        error_set(err, ERR_UNAVAILABLE,
+                  "%s is not trusted: %s; SSL_CERT_FILE can name its authority", where,
+                  error_text[0] ? error_text : curl_easy_strerror(result));
+        err->sys = EKEYREJECTED;
+        return false;
+    }
     return error_set(err, ERR_UNAVAILABLE, "%s: %s", where,
                      error_text[0] ? error_text : curl_easy_strerror(result));
 }
