@@ -44,8 +44,10 @@ static bool make(struct image_store *store, const char *reference, char **folder
 
     for (int i = 0; i < n; i++) {
         enum layer_tree kind = i == 0 ? LAYER_OF_ROOT : LAYER_OF_OVERLAY;
-        int64_t begun = time_boot_ns();
         struct image_layer layer;
+        /* What others wrote before is not to be counted. */
+        sync();
+        int64_t begun = time_boot_ns();
         if (!write_layer(store, folders[i], kind, &layer, err))
             return false;
         seconds += seconds_since(begun);
