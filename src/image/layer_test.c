@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <sys/xattr.h>
 
+#include "image/config.h"
 #include "image/extract.h"
 #include "image/image.h"
 #include "image/testing.h"
@@ -235,6 +236,34 @@ TEST(a_damaged_layer_is_noticed)
     CHECK(unlink(testing_path(&t, "to/file")) == 0 && lseek(blob, 0, SEEK_SET) == 0);
     CHECK(!layer_apply(&layer, blob, to, NULL, &budget, &t.err));
     CHECK(t.err.code == ERR_CONTENT_HASH && strstr(t.err.text, "content"));
+}
+
+TEST(a_hostile_layer_leaves_nothing_in_the_store)
+{
+    TESTING(t);
+    AUTO(arena_finish) struct arena arena = {0};
+    struct image_store *store = NULL;
+    struct image_document document = {0};
+    struct image_layer layer = {.coding = LAYER_TAR};
+    const char *const *folders;
+    int64_t size;
+
+    CHECK(testing_sh(&t, "mkdir tree && : > tree/first && : > \"$PWD/evil\" && "
+                         "tar -P -C tree -cf blob first \"$PWD/evil\" && rm evil"));
+    AUTO_FREE char *text = alloc(1 << 16);
+    AUTO_FD int blob = open(testing_path(&t, "blob"), O_RDONLY | O_CLOEXEC);
+    layer.size = pread(blob, text, 1 << 16, 0);
+    CHECK(layer.size > 1024);
+    CHECK(image_store_open(testing_path(&t, "work"), &store, &t.err));
+    CHECK(store_put_blob(store, (struct str){text, (size_t)layer.size}, layer.digest, &t.err));
+    memcpy(layer.diff_id, layer.digest, DIGEST_TEXT);
+    document_add(&document, &layer, "test", &arena);
+    CHECK(document_save(store, &document, &size, &t.err));
+    CHECK(!image_unpack(store, &document.image, &arena, &folders, &t.err));
+    CHECK(t.err.code == ERR_ARCHIVE_INVALID && strstr(t.err.text, "absolute"));
+    CHECK(
+        testing_sh(&t, "test ! -e evil && test -z \"$(ls work/layers work/oci/tmp | grep -v :)\""));
+    image_store_close(store);
 }
 
 /* Changes made through a real overlay: each line is one way a layer can differ from those below. */
