@@ -2,15 +2,26 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, dataDir, deployed, projects, runEvents } from "./lib/helmr.ts";
+import { binary, client, dataDir, deployed, projects, runEvents, url } from "./lib/helmr.ts";
 import { leftovers } from "./lib/host.ts";
-import { ready, server, worker } from "./lib/parts.ts";
-import type { Part } from "./lib/parts.ts";
+import { ready } from "./lib/own.ts";
+import { Part } from "./lib/part.ts";
 
 const rounds = Number(process.env.KILL_ROUNDS ?? 12);
 const runsPerRound = 3;
 const longestLifeMs = 3000;
 const patienceMs = 240_000;
+
+const environment = {
+  ...process.env,
+  HELMR_DATA_DIR: dataDir,
+  HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
+  HELMR_WORKER_BOOTSTRAP_TOKEN_FILE: `${dataDir}/keys/bootstrap`,
+};
+
+const part = (...args: string[]): Part => new Part(binary, args, environment, `${dataDir}/up.log`);
+const server = part("server", "--data-dir", dataDir, "--addr", new URL(url).host);
+const worker = part("worker");
 
 /** Tried until it is acknowledged; the key makes one run of all tries. */
 async function start(deploymentId: string, idempotencyKey: string, ms: number): Promise<string> {
@@ -19,7 +30,7 @@ async function start(deploymentId: string, idempotencyKey: string, ms: number): 
       const options = { deploymentId, idempotencyKey };
       return (await client.tasks.trigger("naps", { ms }, options)).id;
     } catch {
-      await ready();
+      await ready(url);
     }
   }
 }
@@ -31,7 +42,7 @@ let deployment = "";
 
 before(async () => {
   server.start();
-  await ready();
+  await ready(url);
   worker.start();
   deployment = await deployed(`${projects}tasks`);
 });
@@ -55,7 +66,7 @@ test(`${rounds} kills at random moments lose no run and finish none twice`, asyn
     ids.push(...(await Promise.all(starts)));
   }
   assert.equal(new Set(ids).size, rounds * runsPerRound);
-  await ready();
+  await ready(url);
   for (const id of ids) {
     const ended = await client.runs.wait(id, { timeoutMs: patienceMs });
     assert.equal(ended.status, "succeeded", `${id}: ${JSON.stringify(ended.error)}`);

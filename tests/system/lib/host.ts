@@ -45,39 +45,43 @@ export function peakMemory(pid: number): number {
 }
 
 /** The word by which everything of one work directory is named on the host. */
-export const tagOf = (dataDir: string): string =>
-  readFileSync(`${dataDir}/worker/lock`, "utf8").slice(0, 8);
+export const tagOf = (workDir: string): string => readFileSync(`${workDir}/lock`, "utf8").slice(0, 8);
 
 const macOf = (tag: string): string => `02:${(tag.match(/../g) as string[]).join(":")}:`;
 
 const cgroupRoots = (): string[] =>
   ["", ...readdirSync("/sys/fs/cgroup")].map((name) => `/sys/fs/cgroup/${name}/helmr`);
 
-/* One row a kind of thing; each lists what is left of a data directory. */
-const kinds: Record<string, (dataDir: string, tag: string) => string[]> = {
-  process: (dataDir, tag) =>
+/* One row a kind of thing; each lists what is left of a worker. */
+const kinds: Record<string, (workDir: string, tag: string) => string[]> = {
+  process: (workDir, tag) =>
     pids()
       .filter((pid) => isLive(pid) && Number(pid) !== process.pid)
       .map((pid) => `${pid} ${commandOf(Number(pid)).join(" ")}`)
-      .filter((text) => text.includes(`${dataDir}/worker`) || text.includes(` ${tag}`)),
-  mount: (dataDir, tag) =>
+      .filter((text) => text.includes(workDir) || text.includes(` ${tag}`)),
+  mount: (workDir, tag) =>
     lines(readFileSync("/proc/self/mountinfo", "utf8")).filter(
-      (line) => line.includes(`${dataDir}/`) || line.includes(`/run/helmr/${tag}`),
+      (line) => line.includes(`${workDir}/`) || line.includes(`/run/helmr/${tag}`),
     ),
-  "network namespace": (_dataDir, tag) =>
+  "network namespace": (_workDir, tag) =>
     existsSync(`/run/helmr/${tag}`) ? readdirSync(`/run/helmr/${tag}`) : [],
-  link: (_dataDir, tag) =>
+  link: (_workDir, tag) =>
     output("ip", "-o", "link", "show").filter((line) => line.includes(macOf(tag))),
-  "nft table": (_dataDir, tag) =>
+  "nft table": (_workDir, tag) =>
     output("nft", "list", "tables").filter((line) => line.includes(tag)),
-  cgroup: (_dataDir, tag) =>
+  cgroup: (_workDir, tag) =>
     cgroupRoots()
       .map((root) => `${root}/${tag}`)
       .filter((path) => existsSync(path)),
-  instance: (dataDir) => {
-    const folder = `${dataDir}/worker/instances`;
+  instance: (workDir) => {
+    const folder = `${workDir}/instances`;
     return existsSync(folder) ? readdirSync(folder).filter((name) => isFolder(folder, name)) : [];
   },
+  "unfinished file": (workDir) =>
+    [`${workDir}/tmp`, `${workDir}/oci/tmp`]
+      .filter((folder) => existsSync(folder))
+      .flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))
+      .filter((path) => path !== `${workDir}/tmp/empty`),
 };
 
 const isFolder = (folder: string, name: string): boolean =>
@@ -85,10 +89,10 @@ const isFolder = (folder: string, name: string): boolean =>
 
 export const leftoverKinds = Object.keys(kinds);
 
-/** Everything of the data directory's worker that is still on the host. */
-export function leftovers(dataDir: string): string[] {
-  const tag = tagOf(dataDir);
+/** Everything of a worker that is still on the host; of the data directory's when not named. */
+export function leftovers(dataDir: string, workDir = `${dataDir}/worker`): string[] {
+  const tag = tagOf(workDir);
   return Object.entries(kinds).flatMap(([kind, list]) =>
-    list(dataDir, tag).map((found) => `${kind}: ${found}`),
+    list(workDir, tag).map((found) => `${kind}: ${found}`),
   );
 }

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
-import type { TestContext } from "node:test";
+import type { Scope } from "./scope.ts";
 
 interface Variation {
   readonly id?: string;
@@ -10,21 +10,24 @@ interface Variation {
   readonly steps?: string;
   readonly sandbox?: string;
   readonly head?: string;
+  /** What the task gives back, as an expression. */
+  readonly returns?: string;
 }
 
-function taskFile({ id = "a", from, steps = "", sandbox = "", head = "" }: Variation): string {
+function taskFile(variation: Variation): string {
+  const { id = "a", from, steps = "", sandbox = "", head = "", returns = '"fine"' } = variation;
   return `import { image, sandbox, task } from "@helmr/sdk";
 ${head}
 export const ${id} = task({
   id: "${id}",
   sandbox: sandbox("s").image(image("i").from("${from ?? "node:24-bookworm-slim"}")${steps})${sandbox},
-  run: async () => "fine",
+  run: async () => ${returns},
 });
 `;
 }
 
-/** A file's text, the ways in which its task is unlike others, or null to leave it out. */
-export type Files = Record<string, string | Variation | null>;
+/** A file's content, the ways in which its task is unlike others, or null to leave it out. */
+export type Files = Record<string, string | Buffer | Variation | null>;
 
 const good: Files = {
   "package.json": '{ "private": true, "type": "module" }\n',
@@ -34,14 +37,15 @@ const good: Files = {
   "tasks/a.ts": {},
 };
 
-/** The path of a project that lives as long as the test. */
-export function project(t: TestContext, files: Files): string {
+/** The path of a project that lives as long as the test or suite. */
+export function project(t: Scope, files: Files): string {
   const root = mkdtempSync(`${tmpdir()}/helmr-project-`);
   t.after(() => rmSync(root, { recursive: true }));
   for (const [path, content] of Object.entries({ ...good, ...files })) {
     if (content === null) continue;
     mkdirSync(dirname(`${root}/${path}`), { recursive: true });
-    writeFileSync(`${root}/${path}`, typeof content === "string" ? content : taskFile(content));
+    const isWhole = typeof content === "string" || Buffer.isBuffer(content);
+    writeFileSync(`${root}/${path}`, isWhole ? content : taskFile(content));
   }
   return root;
 }
