@@ -208,9 +208,8 @@ static bool cookie_of(const struct call *call, struct str *token)
     return false;
 }
 
-static bool bearer_of(const struct call *call, struct str *token)
+static bool bearer_of(struct str value, struct str *token)
 {
-    struct str value = call_header(call, STR("authorization"));
     static const struct str scheme = STR("Bearer ");
     if (value.len <= scheme.len || strncasecmp(value.ptr, scheme.ptr, scheme.len) != 0)
         return false;
@@ -229,13 +228,16 @@ static bool origin_is_ours(const struct call *call, struct error *err)
            error_set(err, ERR_ORIGIN, "the request does not come from this server's own pages");
 }
 
+/* Whoever sends an Authorization is judged by it, whatever cookie comes along. */
 static bool identify(struct call *call, struct caller *caller, struct error *err)
 {
-    struct str token;
-    if (bearer_of(call, &token))
-        return authenticate(call, token, caller, err);
+    struct str token, value = call_header(call, STR("authorization"));
+    if (value.ptr)
+        return bearer_of(value, &token) ? authenticate(call, token, caller, err) : refused(err);
     if (!cookie_of(call, &token))
         return error_set(err, ERR_UNAUTHENTICATED, "an API key or a session is required");
+    if (!has_prefix(token, STR("hlmr_us_")))
+        return refused(err);
     return origin_is_ours(call, err) && authenticate(call, token, caller, err);
 }
 

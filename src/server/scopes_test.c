@@ -1,7 +1,10 @@
 /* Projects and environments: made, renamed, deleted; and nothing of one seen from another. */
 #include "base/json.h"
 #include "base/time.h"
+#include "model/permission.h"
+#include "server/routes.h"
 #include "server/service_suite.h"
+#include "server/worker_testing.h"
 #include "store/queries.h"
 
 #define IN_STAGING "/api/projects/main/environments/staging"
@@ -151,15 +154,6 @@ SERVICE_TEST(a_new_least_grade_counts_for_what_is_queued)
     CHECK(rows.n_rows == 1 && row_int(&rows, 0, 0) == 2);
 }
 
-static bool run_sql(struct service *service, const char *sql)
-{
-    const struct query query = {"test_sql", 0, 0, SAME_ON_BOTH(sql)};
-    struct error err;
-    AUTO_TX tx = NULL;
-    return store_begin(service->server->store, &tx, &err) &&
-           store_run(tx, &query, NULL, 0, NULL, NULL, &err) && store_commit(&tx, &err);
-}
-
 /* Whatever service_deploy and the API put into production is put into the other project. */
 static bool move_to(struct service *service, const char *environment_id)
 {
@@ -169,6 +163,8 @@ static bool move_to(struct service *service, const char *environment_id)
 
 SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
 {
+    static const char sql[] = "UPDATE workspaces SET state = 'deleted'";
+    static const struct query delete_workspaces = {"test_workspaces", 0, 0, SAME_ON_BOTH(sql)};
     struct error err;
     CHECK_STATUS(service, ask(service, "POST", "/api/projects", "{\"name\":\"Shop\"}"), 201);
     CHECK(move_to(service, service_text(service, "environments.0.id")));
@@ -197,13 +193,198 @@ SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
     CHECK_STATUS(service, ask(service, "DELETE", "/api/projects/shop", NULL), 409);
     CHECK_STATUS(service, ask(service, "GET", "/api/projects/shop", NULL), 200);
 
-    CHECK(run_sql(service, "UPDATE workspaces SET state = 'deleted'"));
+    CHECK(service_change(service, &delete_workspaces, NULL, 0, 1));
     CHECK_STATUS(service, ask(service, "DELETE", "/api/projects/shop", NULL), 204);
     CHECK_STATUS(service, ask(service, "GET", "/api/projects/shop", NULL), 404);
     CHECK_STATUS(service, service_ask(service, key, "GET", "/api/runs", NULL), 401);
     CHECK_STATUS(service, ask(service, "POST", "/api/projects", "{\"name\":\"Shop\"}"), 201);
     CHECK_STATUS(service, ask(service, "GET", BELOW("/secrets"), NULL), 200);
     CHECK(json_count(buf_str(&service->answer.body), "secrets") == 0);
+}
+
+/* One of each kind of object, in another environment than the callers'. */
+struct foreign {
+    const char *run, *deployment, *key, *secret, *task, *sandbox;
+};
+
+static const char *foreign_id(const struct foreign *foreign, struct str param)
+{
+    const struct {
+        const char *name, *id;
+    } params[] = {
+        {":run",        foreign->run       },
+        {":deployment", foreign->deployment},
+        {":key",        foreign->key       },
+        {":name",       foreign->secret    },
+        {":task",       foreign->task      },
+        {":sandbox",    foreign->sandbox   },
+    };
+    for (size_t i = 0; i < COUNT_OF(params); i++)
+        if (str_equal(param, str_of(params[i].name)))
+            return params[i].id;
+    return NULL;
+}
+
+/* The path of a scoped route with the foreign object in it; NULL when it names none. */
+static const char *foreign_path(struct arena *arena, const struct foreign *foreign,
+                                const char *prefix, const char *pattern, bool *is_known)
+{
+    struct str rest = str_of(pattern + strlen("/api/")), piece;
+    const char *path = prefix;
+    bool names = false;
+    *is_known = true;
+    while (str_split(&rest, '/', &piece)) {
+        const char *id = piece.ptr[0] == ':' ? foreign_id(foreign, piece) : NULL;
+        names = names || id;
+        *is_known = *is_known && (id || piece.ptr[0] != ':');
+        path = arena_printf(arena, "%s/%s", path, id ? id : arena_text(arena, piece));
+    }
+    return names ? path : NULL;
+}
+
+static const char *method_of(const struct route *route)
+{
+    return route->method == METHOD_GET      ? "GET"
+           : route->method == METHOD_PUT    ? "PUT"
+           : route->method == METHOD_DELETE ? "DELETE"
+           : route->method == METHOD_PATCH  ? "PATCH"
+                                            : "POST";
+}
+
+/* Every scoped route with what another environment has is not found; but for PUT, which makes
+ * one of this name here. */
+static bool finds_nothing(struct service *service, const char *token, const char *prefix,
+                          const struct foreign *foreign)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n_server_routes; i++) {
+        const struct route *route = &server_routes[i];
+        bool is_known;
+        if (!route->scoped || route->method == METHOD_PUT)
+            continue;
+        const char *path =
+            foreign_path(&service->arena, foreign, prefix, route->pattern, &is_known);
+        if (!path && is_known)
+            continue;
+        int status = path ? service_ask(service, token, method_of(route), path,
+                                        route->method == METHOD_GET ? NULL : "{}")
+                          : 0;
+        if (status == 404 && is_known)
+            continue;
+        printf("# %s %s: %d%s\n", method_of(route), path ? path : route->pattern, status,
+               is_known ? "" : ", a parameter is new here");
+        ok = false;
+    }
+    return ok;
+}
+
+/* A run, a deployment with its task and sandbox, a key and a secret, where the prefix says. */
+static bool furnish(struct service *service, const char *prefix, const char *environment_id,
+                    struct foreign *foreign)
+{
+    struct error err;
+    char own[ID_TEXT];
+    snprintf(own, ID_TEXT, "%s", service->environment_id);
+    snprintf(service->environment_id, ID_TEXT, "%s", environment_id);
+    bool ok = service_deploy(service, &err);
+    snprintf(service->environment_id, ID_TEXT, "%s", own);
+#define AT(rest) arena_printf(&service->arena, "%s" rest, prefix)
+    *foreign = (struct foreign){.secret = "TOKEN", .task = "hello", .sandbox = "box"};
+    foreign->deployment = arena_text(&service->arena, str_of(service->deployment_id));
+    ok = ok && ask(service, "POST", AT("/runs"), "{\"task_id\":\"hello\"}") == 201;
+    foreign->run = service_text(service, "id");
+    ok = ok && ask(service, "PUT", AT("/secrets/TOKEN"), "{\"value\":\"v\"}") == 201 &&
+         ask(service, "POST", AT("/api-keys"),
+             "{\"name\":\"k\",\"expires_in_days\":30,"
+             "\"permissions\":[{\"scopes\":[\"runs:read\"]}]}") == 201;
+    foreign->key = service_text(service, "id");
+    return ok && ask(service, "GET", AT("/sandboxes/box"), NULL) == 200;
+}
+
+#define ALL_SCOPED                                                    \
+    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\"," \
+    "\"secrets:write\""
+
+/* The object is looked for in the callers' environment, and in its own by a key of another. */
+static void check_foreign(struct service *service, const char *key, const char *prefix,
+                          const struct foreign *foreign)
+{
+    static const char own[] = "/api/projects/main/environments/production";
+    bool by_session = finds_nothing(service, service->session, "/api", foreign);
+    bool by_path = finds_nothing(service, service->session, own, foreign);
+    bool by_key = true;
+    for (size_t i = 0; i < n_server_routes && by_key; i++) {
+        const struct route *route = &server_routes[i];
+        bool is_known;
+        if (!route->scoped || route->needs == PERM_API_KEYS_MANAGE)
+            continue;
+        const char *path =
+            foreign_path(&service->arena, foreign, prefix, route->pattern, &is_known);
+        if (!path)
+            path = arena_printf(&service->arena, "%s%s", prefix, route->pattern + 4);
+        int status = service_ask(service, key, method_of(route), path,
+                                 route->method == METHOD_GET ? NULL : "{}");
+        by_key = status == 404;
+        if (!by_key)
+            printf("# %s %s by a key: %d\n", method_of(route), path, status);
+    }
+    CHECK(by_session && by_path && by_key);
+}
+
+SERVICE_TEST(what_another_environment_has_is_not_found_at_any_route)
+{
+    struct foreign foreign;
+    CHECK(service_sign_in(service));
+    const char *key = service_make_key(service, ALL_SCOPED);
+    CHECK(furnish(service, IN_STAGING, service->staging_id, &foreign));
+    check_foreign(service, key, IN_STAGING, &foreign);
+    CHECK(finds_nothing(service, service->session, "/api/projects/main/environments/production",
+                        &foreign));
+}
+
+SERVICE_TEST(what_another_project_has_is_not_found_at_any_route)
+{
+    struct foreign foreign;
+    CHECK_STATUS(service, ask(service, "POST", "/api/projects", "{\"name\":\"Shop\"}"), 201);
+    const char *id = service_text(service, "environments.0.id");
+    const char *key = service_make_key(service, ALL_SCOPED);
+    CHECK(furnish(service, "/api/projects/shop/environments/production", id, &foreign));
+    check_foreign(service, key, "/api/projects/shop/environments/production", &foreign);
+}
+
+/* There is one organization; a second one shows that nothing leans on that. */
+SERVICE_TEST(what_another_organization_has_is_not_found_at_any_route)
+{
+    static const char sql[] = "UPDATE projects SET organization_id = $2, is_default = 1 "
+                              "WHERE id = $1";
+    static const struct query give_away = {"test_give_away", 2, 0, SAME_ON_BOTH(sql)};
+    struct foreign foreign;
+    struct error err;
+    char other[ID_TEXT];
+    AUTO_TX tx = NULL;
+    CHECK_STATUS(service, ask(service, "POST", "/api/projects", "{\"name\":\"Shop\"}"), 201);
+    const char *id = service_text(service, "id");
+    const char *environment = service_text(service, "environments.0.id");
+    const char *key = service_make_key(service, ALL_SCOPED);
+    const char *prefix = "/api/projects/shop/environments/production";
+    CHECK(furnish(service, prefix, environment, &foreign));
+    id_make(other);
+    CHECK(store_begin(service->server->store, &tx, &err));
+    CHECK(STORE(tx, &organization_insert, NULL, NULL, &err, V_TEXT(other), V_TEXT("other"),
+                V_TEXT("Other"), V_INT(time_now_ms())));
+    CHECK(STORE(tx, &give_away, NULL, NULL, &err, V_TEXT(id), V_TEXT(other)));
+    CHECK(store_commit(&tx, &err));
+
+    CHECK_STATUS(service, ask(service, "GET", "/api/projects", NULL), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "projects") == 1);
+    CHECK_STATUS(service, ask(service, "GET", "/api/projects/shop", NULL), 404);
+    CHECK_STATUS(service, ask(service, "PATCH", "/api/projects/shop", "{\"name\":\"X\"}"), 404);
+    CHECK_STATUS(service, ask(service, "DELETE", "/api/projects/shop", NULL), 404);
+    CHECK_STATUS(service, ask(service, "GET", prefix, NULL), 404);
+    CHECK_STATUS(service, ask(service, "PATCH", prefix, "{}"), 404);
+    CHECK_STATUS(service,
+                 ask(service, "GET", arena_printf(&service->arena, "%s/runs", prefix), NULL), 404);
+    check_foreign(service, key, prefix, &foreign);
 }
 
 TEST_MAIN()

@@ -13,7 +13,7 @@
 #include "server/server.h"
 #include "store/queries.h"
 
-enum { ANSWER_MAX = 64 * 1024 * 1024, TIMEOUT_MS = 30 * 1000 };
+enum { ANSWER_MAX = 64 * 1024 * 1024, TIMEOUT_MS = 30 * 1000, HOUR_MS = 3600 * 1000 };
 
 static struct service *broken(const char *what, const struct error *err)
 {
@@ -217,6 +217,38 @@ const char *service_make_key(struct service *service, const char *scopes)
     if (service_ask(service, service->session, "POST", "/api/api-keys", body) != 201)
         return "";
     return service_text(service, "raw_key");
+}
+
+bool service_open_session(struct service *service, struct person *person, struct error *err)
+{
+    const struct keys *keys = &service->server->keys;
+    uint8_t hash[BLAKE2B_LEN];
+    char id[ID_TEXT];
+    int64_t now = time_now_ms();
+    AUTO_TX tx = NULL;
+    id_make(id);
+    token_make("hlmr_us_", person->session);
+    keys_hash_token(keys, str_of(person->session), hash);
+    return store_begin(service->server->store, &tx, err) &&
+           STORE(tx, &user_session_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(person->id),
+                 V_BYTES(((struct str){(const char *)hash, sizeof hash})),
+                 V_TEXT(keys->ids[KEY_AUTH]), V_INT(now), V_INT(now + HOUR_MS)) &&
+           store_commit(&tx, err);
+}
+
+bool service_join(struct service *service, const char *role, struct person *person,
+                  struct error *err)
+{
+    int64_t now = time_now_ms();
+    AUTO_TX tx = NULL;
+    id_make(person->id);
+    const char *email = arena_printf(&service->arena, "%s@example.org", person->id);
+    return store_begin(service->server->store, &tx, err) &&
+           STORE(tx, &user_insert, NULL, NULL, err, V_TEXT(person->id), V_TEXT(email), V_TEXT(role),
+                 V_INT(now)) &&
+           STORE(tx, &member_insert, NULL, NULL, err, V_TEXT(service->server->organization_id),
+                 V_TEXT(person->id), V_TEXT(role), V_INT(now)) &&
+           store_commit(&tx, err) && service_open_session(service, person, err);
 }
 
 static bool insert_task(struct tx *tx, struct service *service, const char *sandbox_id,

@@ -47,6 +47,16 @@ bool service_sign_in(struct service *service);
 /* A key of the default environment with these scopes (JSON texts, comma between). */
 const char *service_make_key(struct service *service, const char *scopes);
 
+/* Another member with this role, and a session of theirs. */
+struct person {
+    char id[ID_TEXT], session[TOKEN_TEXT];
+};
+bool service_join(struct service *service, const char *role, struct person *person,
+                  struct error *err) MUST_USE;
+/* One more session of the same person. */
+bool service_open_session(struct service *service, struct person *person,
+                          struct error *err) MUST_USE;
+
 /* A deployed, current deployment put in by the store's own queries. Tasks: `hello` takes a
  * payload, `plain` takes none, `secretive` declares a secret. Queue `narrow` has a limit. */
 bool service_deploy(struct service *service, struct error *err) MUST_USE;
