@@ -71,7 +71,7 @@ static bool is_port(struct str text)
 bool address_parse(struct str text, struct address *address)
 {
     const char *end;
-    struct str rest = text, host;
+    struct str rest = text, host = {0};
 
     if (text.len > 0 && text.ptr[0] == '[') {
         end = memchr(text.ptr, ']', text.len);
@@ -143,7 +143,7 @@ static bool parse_bits(struct str text, unsigned max, unsigned *bits)
 
 static bool parse_block(struct str text, struct address *base, unsigned *prefix, struct error *err)
 {
-    struct str host, bits = text;
+    struct str host = {0}, bits = text;
 
     str_split(&bits, '/', &host);
     if (!parse_plain(host, base))

@@ -560,7 +560,7 @@ TEST(a_crowd_of_sessions_costs_little_each)
     printf("# %zu bytes each\n", grown / SESSIONS);
     for (size_t i = 0; i < SESSIONS; i++)
         close(fds[i]);
-    CHECK(grown / SESSIONS < 48 * 1024);
+    CHECK(grown / SESSIONS < KIB(48));
     CHECK(is_alive());
 }
 
@@ -574,7 +574,7 @@ TEST(thousands_that_say_nothing_cost_a_socket_each)
     CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
     files.rlim_cur = files.rlim_max;
     CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
-    if (files.rlim_cur < 2 * CROWD + 100)
+    if (files.rlim_cur < (rlim_t)2 * CROWD + 100)
         SKIP("too few descriptors are allowed here");
     for (size_t i = 0; i < CROWD; i++)
         CHECK((fds[i] = testing_dial()) >= 0);
