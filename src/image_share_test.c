@@ -1,4 +1,5 @@
 /* Images between two workers' stores by way of a real server. */
+#include "image/reference.h"
 #include "worker/image_share.h"
 
 #include <fcntl.h>
@@ -108,7 +109,7 @@ SERVICE_TEST(an_image_of_one_worker_comes_whole_to_another)
     CHECK(put_image(&one, digest, &image, &objects));
     CHECK(objects.n == 3);
 
-    const char *name = share_reference(&two.arena, STR("p"), STR("My Image"), STR("20260101.1"));
+    const char *name = share_reference(&two.arena, STR("p"), STR("my-image"), STR("20260101.1"));
     CHECK_STR(name, "helmr.local/p/my-image:20260101.1");
     CHECK(share_get_image(&two.share, digest, name, &err));
     CHECK(image_find(two.worker.images, name, &two.arena, &got, &err));
@@ -116,6 +117,23 @@ SERVICE_TEST(an_image_of_one_worker_comes_whole_to_another)
     CHECK(image_unpack(two.worker.images, &got, &two.arena, &folders, &err));
     CHECK(file_read(arena_printf(&two.arena, "%s/hello", folders[0]), 64, &text, &err));
     CHECK_STR(text, "from afar");
+}
+
+TEST(images_of_a_deployment_have_names_of_their_own)
+{
+    static const char *const ids[] = {"my-image",  "My-Image", "my_image", "my.image",
+                                      "-my-image", "a--b",     "a-.b",     "0"};
+    AUTO(arena_finish) struct arena arena = {0};
+    const char *names[COUNT_OF(ids)];
+    struct reference parsed;
+    struct error err;
+
+    for (size_t i = 0; i < COUNT_OF(ids); i++) {
+        names[i] = share_reference(&arena, STR("p"), str_of(ids[i]), STR("20260101.1"));
+        CHECK(reference_parse(str_of(names[i]), &parsed, &err));
+        for (size_t k = 0; k < i; k++)
+            CHECK(strcmp(names[i], names[k]) != 0);
+    }
 }
 
 SERVICE_TEST(a_step_is_done_by_one_lease_and_found_by_the_next)

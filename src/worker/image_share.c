@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/sha256.h"
 #include "base/wait.h"
 #include "image/config.h"
 #include "worker/worker.h"
@@ -350,37 +351,35 @@ bool share_record_step(struct image_share *share, const char *key, const struct 
     }
 }
 
-/* What a repository's name may hold; anything else becomes a dash. */
-static void add_name(struct buf *out, struct str name)
+/* What a repository's name may hold; anything else becomes a dash, and a part of the hash keeps two
+ * names apart that became equal. */
+static const char *repository_name(struct arena *arena, struct str name)
 {
-    struct error err;
+    char *text = arena_alloc(arena, name.len + 1), hash[SHA256_HEX];
+    bool is_same = name.len > 0;
 
     for (size_t i = 0; i < name.len; i++) {
-        char c = (char)tolower((unsigned char)name.ptr[i]);
-        bool fits = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
+        unsigned char c = (unsigned char)tolower((unsigned char)name.ptr[i]);
         /* A separator stands between two letters only. */
-        if (!fits)
-            c = '-';
-        if (c == '-' && (i == 0 || i + 1 == name.len))
-            c = '0';
-        if (!buf_append(out, (struct str){&c, 1}, &err))
-            return;
+        bool is_edge = i == 0 || i + 1 == name.len || (i > 0 && text[i - 1] == '-');
+
+        if (!islower(c) && !isdigit(c))
+            c = is_edge ? '0' : '-';
+        text[i] = (char)c;
+        is_same = is_same && text[i] == name.ptr[i];
     }
+    text[name.len] = '\0';
+    if (is_same)
+        return text;
+    sha256_of(name, hash);
+    return arena_printf(arena, "%s-%.8s", name.len ? text : "0", hash);
 }
 
 const char *share_reference(struct arena *arena, struct str project, struct str image_id,
                             struct str version)
 {
-    AUTO(buf_finish) struct buf name = {.max = 512};
-    struct error err;
-
-    add_name(&name, project);
-    if (!buf_append(&name, STR("/"), &err))
-        return "";
-    add_name(&name, image_id);
-    return arena_printf(arena, "helmr.local/%.*s:%.*s", (int)name.len, name.bytes, (int)version.len,
-                        version.ptr);
+    return arena_printf(arena, "helmr.local/%s/%s:%.*s", repository_name(arena, project),
+                        repository_name(arena, image_id), (int)version.len, version.ptr);
 }
 
 bool share_secret(struct image_share *share, const char *name, struct secret *value,
