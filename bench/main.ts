@@ -1,6 +1,7 @@
 // Runs every figure, or those named: node bench/main.ts BUILD_DIR [FIGURE...].
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
+import { deployCached } from "./figures/deploy_cached.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
@@ -13,11 +14,12 @@ import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first three, and servers alone three more.
+// In this order one `helmr up` serves the first four, and servers alone three more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
+  deploy_cached: deployCached,
   run_start_cold: runStartCold,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,

@@ -103,6 +103,13 @@ async function makeKey(stack: Stack): Promise<string> {
   return made.raw_key;
 }
 
+/** The environment of a deploy. */
+export const deployment = (stack: Stack) => ({
+  ...environment(),
+  HELMR_API_URL: url(stack),
+  HELMR_API_KEY: stack.key,
+});
+
 /** The whole product, with the tasks of project/ deployed. */
 export async function startUp(stack: Stack, settings: Settings = {}): Promise<void> {
   if (stack.running === JSON.stringify(["up", settings])) return;
@@ -110,9 +117,7 @@ export async function startUp(stack: Stack, settings: Settings = {}): Promise<vo
   if (stack.key) return;
   stack.key = await makeKey(stack);
   note("deploying bench/project");
-  await run(stack.helmr, ["deploy", "bench/project"], {
-    env: { ...environment(), HELMR_API_URL: url(stack), HELMR_API_KEY: stack.key },
-  });
+  await run(stack.helmr, ["deploy", "bench/project"], { env: deployment(stack) });
 }
 
 /** A server that nobody works for: what is created stays queued. */
