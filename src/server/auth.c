@@ -2,39 +2,11 @@
 
 #include "base/json.h"
 #include "base/time.h"
-#include "server/auth.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
+#include "server/session.h"
 #include "store/queries.h"
-
-enum { SESSION_DAYS = 30, DAY_SECONDS = 24 * 60 * 60 };
-
-bool auth_open_session(struct server *server, char token[TOKEN_TEXT], struct error *err)
-{
-    uint8_t hash[BLAKE2B_LEN];
-    char id[ID_TEXT];
-    int64_t now = time_now_ms();
-    AUTO_TX tx = NULL;
-    id_make(id);
-    token_make("hlmr_us_", token);
-    keys_hash_token(&server->keys, str_of(token), hash);
-    return store_begin(server->store, &tx, err) &&
-           STORE(tx, &user_session_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(server->owner_id),
-                 V_BYTES(((struct str){(const char *)hash, sizeof hash})),
-                 V_TEXT(server->keys.ids[KEY_AUTH]), V_INT(now),
-                 V_INT(now + (int64_t)SESSION_DAYS * DAY_SECONDS * 1000)) &&
-           store_commit(&tx, err);
-}
-
-bool auth_set_cookie(struct call *call, struct response *res, const char *token, struct error *err)
-{
-    int seconds = *token ? SESSION_DAYS * DAY_SECONDS : 0;
-    const char *cookie =
-        arena_printf(call->arena, SESSION_COOKIE "=%s; Path=/; HttpOnly; SameSite=Lax; Max-Age=%d",
-                     token, seconds);
-    return response_header(res, "Set-Cookie", str_of(cookie), err);
-}
 
 bool auth_dev_login(struct call *call, struct response *res, struct error *err)
 {
@@ -42,20 +14,11 @@ bool auth_dev_login(struct call *call, struct response *res, struct error *err)
     if (!caller_is_local(call))
         return error_set(err, ERR_NOT_FOUND, "there is no such route");
 
-    /* A browser names the page it is on; another site's page may not sign anyone in. */
-    struct str origin = call_header(call, STR("origin"));
-    if (origin.len && !str_equal(origin, str_of(server_of(call)->public_url)))
-        return error_set(err, ERR_ORIGIN, "the request does not come from this server's own pages");
-    if (!auth_open_session(server_of(call), token, err) || !auth_set_cookie(call, res, token, err))
-        return false;
-    bytes_wipe(token, sizeof token);
-
-    struct json_writer json = json_begin(response_body(res));
-    json_open(&json, NULL);
-    json_string(&json, "redirect_after", "/");
-    json_close(&json);
-    response_json(res, 200);
-    return json_end(&json, err);
+    struct server *server = server_of(call);
+    AUTO_TX tx = NULL;
+    return session_check_origin(call, false, err) && store_begin(server->store, &tx, err) &&
+           session_begin(call, &tx, server->owner_id, token, err) &&
+           session_answer(call, res, 200, token, (struct str){0}, err);
 }
 
 bool auth_logout(struct call *call, struct response *res, struct error *err)
@@ -68,7 +31,7 @@ bool auth_logout(struct call *call, struct response *res, struct error *err)
                V_INT(time_now_ms())))
         return false;
     wakes_add(&wakes, TOPIC_AUTH, "");
-    if (!hub_commit(&server->hub, &tx, &wakes, err) || !auth_set_cookie(call, res, "", err))
+    if (!hub_commit(&server->hub, &tx, &wakes, err) || !session_set_cookie(call, res, "", err))
         return false;
     response_empty(res, 204);
     return true;

@@ -2,6 +2,7 @@
 #include "base/time.h"
 #include "server/caller.h"
 #include "server/service_suite.h"
+#include "server/session.h"
 
 SERVICE_TEST(without_a_credential_only_public_routes_answer)
 {

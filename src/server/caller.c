@@ -4,14 +4,14 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "server/account.h"
 #include "server/context.h"
 #include "server/listen.h"
 #include "server/page.h"
+#include "server/session.h"
 #include "store/queries.h"
 
 enum { TOUCH_MS = 60 * 1000, TOKEN_MAX = 128 };
-
-#define SESSION_UNUSED_MS INT64_C(604800000) /* 7 days */
 
 static uint64_t bit(enum permission permission)
 {
@@ -43,10 +43,8 @@ static bool came_through_a_proxy(const struct call *call)
 /* The host is checked too: a foreign name that resolves to loopback is another site's page. */
 bool caller_is_local(const struct call *call)
 {
-    const struct server *server = server_of(call);
     const char *host = arena_text(call->arena, call_header(call, STR("host")));
-    return server->config->dev_login && server->is_loopback_only && call->peer_is_local &&
-           !server->config->trusted_proxies && listen_url_is_loopback(server->public_url) &&
+    return account_has_dev_login(server_of(call)) && call->peer_is_local &&
            !came_through_a_proxy(call) &&
            (call->over_unix_socket || listen_address_is_loopback(host));
 }
@@ -145,7 +143,7 @@ static bool load_session(struct server *server, struct str hash, struct arena *a
         !str_equal(row_str(&rows, 0, USER_SESSION_FIND_STATUS), STR("active")))
         return refused(err);
     *used = row_int(&rows, 0, USER_SESSION_FIND_USED_MS);
-    if (time_now_ms() - *used > SESSION_UNUSED_MS)
+    if (time_now_ms() - *used > SESSION_IDLE_MS)
         return refused(err);
 
     *caller = (struct caller){.kind = CALLER_SESSION,
@@ -195,17 +193,7 @@ static bool authenticate(struct call *call, struct str token, struct caller *cal
 
 static bool cookie_of(const struct call *call, struct str *token)
 {
-    struct str rest = call_header(call, STR("cookie")), piece;
-    static const struct str name = STR(SESSION_COOKIE "=");
-    while (str_split(&rest, ';', &piece)) {
-        while (piece.len > 0 && piece.ptr[0] == ' ')
-            piece = (struct str){piece.ptr + 1, piece.len - 1};
-        if (has_prefix(piece, name)) {
-            *token = (struct str){piece.ptr + name.len, piece.len - name.len};
-            return true;
-        }
-    }
-    return false;
+    return session_find_cookie(call, session_cookie_name(server_of(call)), token);
 }
 
 static bool bearer_of(struct str value, struct str *token)
@@ -223,9 +211,7 @@ static bool origin_is_ours(const struct call *call, struct error *err)
     enum http_method method = call->request->method;
     if (method == METHOD_GET || method == METHOD_HEAD)
         return true;
-    struct str origin = call_header(call, STR("origin"));
-    return str_equal(origin, str_of(server_of(call)->public_url)) ||
-           error_set(err, ERR_ORIGIN, "the request does not come from this server's own pages");
+    return session_check_origin(call, true, err);
 }
 
 /* Whoever sends an Authorization is judged by it, whatever cookie comes along. */

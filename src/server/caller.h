@@ -67,5 +67,3 @@ bool caller_find(struct call *call, struct caller *caller);
 
 /* Whether a person may sign in on this connection without a password. */
 bool caller_is_local(const struct call *call);
-
-#define SESSION_COOKIE "helmr_session_dev"

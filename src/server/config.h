@@ -30,6 +30,7 @@ struct server_config {
     enum log_format log_format;
     struct secret master_key;      /* as configured: base64 of 32 bytes; unset: the key file */
     struct secret bootstrap_token; /* unset: the key file */
+    struct secret setup_token;     /* unset: one is made when there is no owner */
 };
 
 struct server_flags {

@@ -13,6 +13,8 @@
 #include "server/config.h"
 #include "server/hub.h"
 #include "server/keys.h"
+#include "server/password.h"
+#include "server/rate.h"
 #include "store/store.h"
 
 #define API_VERSION "2026-06-06"
@@ -23,6 +25,8 @@ struct server {
     struct blob_store *blobs;
     struct keys keys;
     struct caller_cache callers;
+    struct password_gate passwords;
+    struct rate rate;
     struct hub hub;
     struct loop *loop;
     struct pool *pool;
@@ -31,12 +35,13 @@ struct server {
     struct sweeper *sweeper;
     char spool_dir[512]; /* uploads on their way */
     char organization_id[ID_TEXT];
-    char owner_id[ID_TEXT]; /* the local owner */
-    const char *public_url; /* lives as long as the server */
-    char *own_url;          /* the same, when none is configured; owned */
-    int lock_fd;            /* of the data directory; -1: none */
-    bool is_stopping;       /* of the loop's thread */
-    bool is_loopback_only;  /* every TCP listener is loopback, so that dev login may be offered */
+    char owner_id[ID_TEXT];       /* the local owner */
+    char setup_token[TOKEN_TEXT]; /* that makes the first owner, where it was made here */
+    const char *public_url;       /* lives as long as the server */
+    char *own_url;                /* the same, when none is configured; owned */
+    int lock_fd;                  /* of the data directory; -1: none */
+    bool is_stopping;             /* of the loop's thread */
+    bool is_loopback_only; /* every TCP listener is loopback, so that dev login may be offered */
     /* Who a worker is, by its own bearer; set by the worker plane. NULL: there is none. */
     bool (*authorize_worker)(struct call *call, struct error *err);
 };

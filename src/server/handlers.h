@@ -15,6 +15,11 @@ route_handler page_run;
 
 route_handler auth_dev_login;
 route_handler auth_logout;
+route_handler auth_setup;
+route_handler auth_login;
+route_handler auth_password;
+route_handler auth_password_reset;
+route_handler auth_invitation_accept;
 route_handler me_get;
 
 route_handler project_list_get;

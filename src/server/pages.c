@@ -3,7 +3,6 @@
 
 #include "base/own.h"
 #include "base/time.h"
-#include "server/auth.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -13,6 +12,7 @@
 #include "server/page.h"
 #include "server/page_style.h"
 #include "server/run_object.h"
+#include "server/session.h"
 #include "store/queries.h"
 
 enum { RECENT = 50, LOG_CHUNKS = 200, LOG_BYTES = 128 * 1024 };
@@ -86,10 +86,13 @@ bool page_dev_login_post(struct call *call, struct response *res, struct error *
     char token[TOKEN_TEXT];
     if (!caller_is_local(call))
         return error_set(err, ERR_NOT_FOUND, "there is no such page");
-    if (!str_equal(call_header(call, STR("origin")), str_of(server_of(call)->public_url)))
-        return error_set(err, ERR_ORIGIN, "the form was not sent from this server's own page");
-    bool ok = auth_open_session(server_of(call), token, err) && redirect(res, "/", err) &&
-              auth_set_cookie(call, res, token, err);
+    if (!session_check_origin(call, true, err))
+        return false;
+    struct server *server = server_of(call);
+    AUTO_TX tx = NULL;
+    bool ok = store_begin(server->store, &tx, err) &&
+              session_begin(call, &tx, server->owner_id, token, err) && redirect(res, "/", err) &&
+              session_set_cookie(call, res, token, err);
     bytes_wipe(token, sizeof token);
     return ok;
 }

@@ -1,5 +1,6 @@
 #include "server/caller.h"
 #include "server/service_suite.h"
+#include "server/session.h"
 #include "store/queries.h"
 
 static int ask_page(struct service *service, const char *path)

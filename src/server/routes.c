@@ -30,6 +30,13 @@ const struct route server_routes[] = {
     {METHOD_GET, "/runs/:run", PERM_PUBLIC, page_run},
 
     {METHOD_POST, "/api/auth/dev/login", PERM_PUBLIC, auth_dev_login, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/setup", PERM_PUBLIC, auth_setup, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/login", PERM_PUBLIC, auth_login, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/password", PERM_SESSION, auth_password, .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/password/reset", PERM_PUBLIC, auth_password_reset,
+     .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/auth/invitations/accept", PERM_PUBLIC, auth_invitation_accept,
+     .body_max = SMALL_BODY},
     {METHOD_POST, "/api/auth/logout", PERM_SESSION, auth_logout, .body_max = SMALL_BODY},
     {METHOD_GET, "/api/me", NEED_ANY_CALLER, me_get},
 

@@ -2,6 +2,7 @@
 
 #include "base/time.h"
 #include "model/name.h"
+#include "server/account.h"
 #include "store/queries.h"
 
 static const struct {
@@ -97,12 +98,15 @@ static bool seed_owner(struct server *server, struct tx *tx, struct arena *arena
                        struct error *err)
 {
     char id[ID_TEXT];
-    struct rows rows;
+    struct rows made, rows;
     id_make(id);
-    return STORE(tx, &user_insert, NULL, NULL, err, V_TEXT(id), V_TEXT("owner@localhost"),
-                 V_TEXT("Local owner"), V_INT(now)) &&
-           STORE(tx, &user_find_by_email, arena, &rows, err, V_TEXT("owner@localhost")) &&
-           read_id(&rows, server->owner_id, err) &&
+    if (!STORE(tx, &user_insert, arena, &made, err, V_TEXT(id), V_TEXT(LOCAL_OWNER),
+               V_TEXT("Local owner"), V_INT(now)) ||
+        !STORE(tx, &user_find_by_email, arena, &rows, err, V_TEXT(LOCAL_OWNER)) ||
+        !read_id(&rows, server->owner_id, err))
+        return false;
+    /* Only once: who removed the local owner meant it. */
+    return made.n_changed != 1 ||
            STORE(tx, &member_insert, NULL, NULL, err, V_TEXT(server->organization_id),
                  V_TEXT(server->owner_id), V_TEXT("owner"), V_INT(now));
 }

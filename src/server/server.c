@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "http/tls.h"
+#include "server/account.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/headers.h"
@@ -188,7 +189,8 @@ static bool start(struct server *server, struct error *err)
            open_storage(server, err) && server_seed(server, err) &&
            loop_create(&server->loop, err) && pool_create(POOL_THREADS, &server->pool, err) &&
            open_tls(server, err) && start_http(server, err) && listen_everywhere(server, err) &&
-           hub_start(&server->hub, server, err) && sweeper_start(server, &server->sweeper, err);
+           account_offer_setup(server, err) && hub_start(&server->hub, server, err) &&
+           sweeper_start(server, &server->sweeper, err);
 }
 
 bool server_create(const struct server_config *config, struct server **made, struct error *err)
@@ -197,6 +199,7 @@ bool server_create(const struct server_config *config, struct server **made, str
     *server = (struct server){.config = config, .lock_fd = -1};
     server->hub.server = server;
     caller_cache_init(&server->callers);
+    rate_init(&server->rate);
     server->authorize_worker = worker_authorize;
     if (!start(server, err)) {
         server_destroy(server);
@@ -222,6 +225,7 @@ void server_destroy(struct server *server)
     blob_store_close(server->blobs);
     store_close(server->store);
     caller_cache_finish(&server->callers);
+    rate_finish(&server->rate);
     keys_finish(&server->keys);
     free(server->own_url);
     if (server->lock_fd >= 0)
@@ -277,6 +281,16 @@ static bool set_limits(struct error *err)
     return true;
 }
 
+/* Once, on stdout: it is for a person and in no log. */
+static void print_setup(struct server *server)
+{
+    if (!*server->setup_token)
+        return;
+    printf("setup: %s/setup?token=%s\n", server->public_url, server->setup_token);
+    (void)fflush(stdout);
+    bytes_wipe(server->setup_token, sizeof server->setup_token);
+}
+
 bool server_main(const struct server_config *config, struct error *err)
 {
     /* Before any thread exists, so that all of them inherit the mask. */
@@ -295,6 +309,7 @@ bool server_main(const struct server_config *config, struct error *err)
     struct server *server = NULL;
     if (!server_create(config, &server, err))
         return false;
+    print_setup(server);
     bool ok = loop_signals(server->loop, numbers, COUNT_OF(numbers), signalled, server, err) &&
               server_run(server, err);
     server_destroy(server);

@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "server/caller.h"
+#include "server/session.h"
 #include "server/server.h"
 #include "store/queries.h"
 
