@@ -222,6 +222,23 @@ static bool default_project(struct api *api, struct str *project, struct error *
            error_set(err, ERR_NOT_FOUND, "the server has no default project: name one with -p");
 }
 
+bool api_project(struct api *api, const char **path, struct error *err)
+{
+    struct str project = {0}, id = {0};
+    const char *end = strstr(api->prefix, "/environments/");
+
+    if (end) {
+        *path = arena_printf(&api->arena, "%.*s", (int)(end - api->prefix), api->prefix);
+        return true;
+    }
+    if (!default_project(api, &project, err))
+        return false;
+    if (!json_find_text(project, "id", &api->arena, &id))
+        return error_set(err, ERR_INTERNAL, "the server described a project without an id");
+    *path = arena_printf(&api->arena, "/api/projects/%.*s", (int)id.len, id.ptr);
+    return true;
+}
+
 static bool named_project(struct api *api, const char *name, struct str *project, struct error *err)
 {
     const char *path = arena_printf(&api->arena, "/api/projects/%s", api_part(api, name));

@@ -40,6 +40,9 @@ void api_finish(struct api *api);
 const char *api_path(struct api *api, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *api_part(struct api *api, const char *text);
 
+/* "/api/projects/P" of the scope, or of the server's default project. */
+bool api_project(struct api *api, const char **path, struct error *err) MUST_USE;
+
 /* True for 2xx; *answer may be NULL. A GET is tried again when the connection breaks. */
 bool api_send(struct api *api, const char *method, const char *path, struct str body,
               struct str *answer, struct error *err) MUST_USE;

@@ -90,6 +90,49 @@ static const struct option reason_options[] = {
     {0},
 };
 
+/* Of commands about the organization: no environment is chosen. */
+static const struct option account_common[] = {
+    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {"json", 0, OPTION_FLAG, NULL, "Print JSON as the API has it."},
+    {0},
+};
+
+static const struct option project_common[] = {
+    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {"project", 'p', OPTION_VALUE, "PROJECT", "A project other than the one of helmr.config.*."},
+    {"json", 0, OPTION_FLAG, NULL, "Print JSON as the API has it."},
+    {0},
+};
+
+static const struct option project_create_options[] = {
+    {"slug", 0, OPTION_VALUE, "SLUG", "Its name in commands and paths (made of NAME)."},
+    {0},
+};
+
+static const struct option project_update_options[] = {
+    {"slug", 0, OPTION_VALUE, "SLUG", "Another name in commands and paths."},
+    {"name", 0, OPTION_VALUE, "NAME", "Another name for people."},
+    {"default", 0, OPTION_FLAG, NULL, "Make it the default project."},
+    {0},
+};
+
+static const struct option env_create_options[] = {
+    {"slug", 0, OPTION_VALUE, "SLUG", "Its name in commands and paths (made of NAME)."},
+    {"color", 0, OPTION_VALUE, "#RRGGBB", "Its colour (made of the slug)."},
+    {"worker-group", 0, OPTION_VALUE, "GROUP", "Whose workers run its tasks (the first group)."},
+    {"min-grade", 0, OPTION_VALUE, "GRADE", "shared-kernel (default), user-kernel or microvm."},
+    {0},
+};
+
+static const struct option env_update_options[] = {
+    {"slug", 0, OPTION_VALUE, "SLUG", "Another name in commands and paths."},
+    {"name", 0, OPTION_VALUE, "NAME", "Another name for people."},
+    {"color", 0, OPTION_VALUE, "#RRGGBB", "Another colour."},
+    {"worker-group", 0, OPTION_VALUE, "GROUP", "Whose workers run its tasks."},
+    {"min-grade", 0, OPTION_VALUE, "GRADE", "The weakest isolation its runs accept."},
+    {0},
+};
+
 static const struct option key_list_options[] = {
     {"filter", 0, OPTION_VALUE, "STATE", "active (default), expired, revoked or all."},
     {"jsonl", 0, OPTION_FLAG, NULL, "Print one JSON object per line."},
@@ -322,6 +365,110 @@ const struct command cli_commands[] = {
      .help = "  helmr task get hello-world",
      .common = common,
      .run = task_get_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "project list",
+     .summary = "list the projects",
+     .help = "Needs a login, as every command about projects.\n\n  helmr project list",
+     .options = list_options,
+     .common = account_common,
+     .run = project_list_command,
+     },
+    {
+     .name = "project get",
+     .args = "PROJECT",
+     .summary = "show one project by id or slug",
+     .help = "  helmr project get main",
+     .common = account_common,
+     .run = project_get_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "project create",
+     .args = "NAME",
+     .summary = "make a project",
+     .help =
+            "It begins with the environments production and staging. Prints id, slug and name.\n\n "
+            " helmr project create 'Web shop'\n  helmr project create 'Web shop' --slug shop", .options = project_create_options,
+     .common = account_common,
+     .run = project_create_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "project update",
+     .args = "PROJECT",
+     .summary = "rename a project or make it the default",
+     .help =
+            "  helmr project update shop --name 'The shop'\n  helmr project update shop --default", .options = project_update_options,
+     .common = account_common,
+     .run = project_update_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "project delete",
+     .args = "PROJECT",
+     .summary = "delete a project with everything in it",
+     .help = "Not the default one, and not one with runs or builds that have not ended, or "
+                "with\nworkspaces.\n\n  helmr project delete shop --yes", .options = yes_options,
+     .common = account_common,
+     .run = project_delete_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "env list",
+     .summary = "list the environments of a project",
+     .help = "Needs a login, as every command about environments.\n\n  helmr env list --project "
+                "shop", .options = list_options,
+     .common = project_common,
+     .run = env_list_command,
+     },
+    {
+     .name = "env get",
+     .args = "ENV",
+     .summary = "show one environment by id or slug",
+     .help = "  helmr env get staging",
+     .common = project_common,
+     .run = env_get_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "env create",
+     .args = "NAME",
+     .summary = "make an environment",
+     .help = "Prints id, slug, name and colour.\n\n  helmr env create Preview\n  helmr env "
+                "create Untrusted --min-grade user-kernel --color '#c2681d'", .options = env_create_options,
+     .common = project_common,
+     .run = env_create_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "env update",
+     .args = "ENV",
+     .summary = "change an environment",
+     .help = "production and staging keep their names. A new least grade also counts for what "
+                "is\nqueued.\n\n  helmr env update preview --worker-group large\n  helmr env "
+                "update production --min-grade user-kernel", .options = env_update_options,
+     .common = project_common,
+     .run = env_update_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "env delete",
+     .args = "ENV",
+     .summary = "delete an environment with everything in it",
+     .help = "Not production or staging, and not one with runs or builds that have not ended, "
+                "or\nwith workspaces.\n\n  helmr env delete preview --yes", .options = yes_options,
+     .common = project_common,
+     .run = env_delete_command,
      .min_args = 1,
      .max_args = 1,
      },

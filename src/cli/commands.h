@@ -12,5 +12,9 @@ command_run run_start_command, run_list_command, run_ps_command, run_get_command
 command_run deployment_list_command, deployment_get_command, deployment_promote_command,
     deployment_cancel_command;
 command_run task_list_command, task_get_command;
+command_run project_list_command, project_get_command, project_create_command,
+    project_update_command, project_delete_command;
+command_run env_list_command, env_get_command, env_create_command, env_update_command,
+    env_delete_command;
 command_run key_list_command, key_create_command, key_revoke_command;
 command_run secret_set_command, secret_list_command, secret_get_command, secret_delete_command;

@@ -67,6 +67,19 @@ bool output_object(struct api *api, const struct invocation *invocation, struct 
     return true;
 }
 
+void output_row(struct api *api, const struct invocation *invocation, struct str object,
+                const struct field *fields, size_t n)
+{
+    if (invocation_has(invocation, "json")) {
+        output_line(object);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        output_clean(stdout, show(&fields[i], object, &api->arena));
+        fputc(i + 1 < n ? '\t' : '\n', stdout);
+    }
+}
+
 /* A list on its way: a table, lines, or one document that grows. */
 struct printer {
     struct api *api;
@@ -176,6 +189,25 @@ bool output_list(struct api *api, const struct invocation *invocation,
     table_finish(&printer.table);
     buf_finish(&printer.document);
     return ok;
+}
+
+void output_deleted(const struct invocation *invocation, const char *kind, const char *name)
+{
+    AUTO(buf_finish) struct buf text = {.max = API_BODY_MAX};
+    struct json_writer json = json_begin(&text);
+    struct error err;
+
+    if (!invocation_has(invocation, "json")) {
+        output_clean(stdout, str_of(name));
+        puts(" deleted");
+        return;
+    }
+    json_open(&json, NULL);
+    json_string(&json, kind, name);
+    json_string(&json, "status", "deleted");
+    json_close(&json);
+    if (json_end(&json, &err))
+        output_line(buf_str(&text));
 }
 
 struct str output_layer(struct str layer, struct arena *arena)

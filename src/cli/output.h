@@ -34,11 +34,18 @@ bool output_list(struct api *api, const struct invocation *invocation,
 bool output_object(struct api *api, const struct invocation *invocation, struct str object,
                    const struct field *fields, size_t n, struct error *err) MUST_USE;
 
+/* The object's values on one line, between tabs; or as it is with --json. */
+void output_row(struct api *api, const struct invocation *invocation, struct str object,
+                const struct field *fields, size_t n);
+
 /* Text as it is, anything else as JSON, nothing for null or absent. */
 struct str output_value(struct str object, const char *path, struct arena *arena);
 
 void output_label(FILE *out, const char *title, struct str value);
 void output_line(struct str text); /* on stdout, as it is */
+
+/* `<name> deleted`, or an object that says so with --json. */
+void output_deleted(const struct invocation *invocation, const char *kind, const char *name);
 
 /* Control characters become '?', but for newlines and tabs. */
 void output_clean(FILE *out, struct str text);

@@ -298,9 +298,65 @@ def a_key_may_not_make_keys_but_its_owner_may():
 
 
 @test
+def projects_are_made_renamed_and_deleted():
+    made = works("project", "create", "Web shop").rstrip("\n").split("\t")
+    assert made[1:] == ["web-shop", "Web shop"], made
+    assert "\t".join(made) in works("project", "list").splitlines()
+    text = works("project", "get", made[0])
+    assert "Slug: web-shop" in text and "Environments: production staging" in text, text
+    fails("project", "create", "web shop", says="(slug_taken)")
+    fails("project", "update", "web-shop", says="say what changes")
+    renamed = works("project", "update", "web-shop", "--slug", "shop", "--name", "Shop")
+    assert renamed == f"{made[0]}\tshop\tShop\n", renamed
+    works("project", "update", "shop", "--default")
+    fails("project", "delete", "shop", "--yes", says="(project_is_default)")
+    works("project", "update", "main", "--default")
+    fails("project", "delete", "shop", says="Say so with --yes")
+    assert works("project", "delete", "shop", "--yes") == "shop deleted\n"
+    fails("project", "get", "shop", says="(not_found)")
+
+
+@test
+def environments_are_made_changed_and_deleted():
+    made = works("env", "create", "Preview", "--color", "#102030").rstrip("\n").split("\t")
+    assert made[1:] == ["preview", "Preview", "#102030"], made
+    assert [line.split("\t")[1] for line in works("env", "list").splitlines()] == \
+        ["production", "staging", "preview"]
+    fails("env", "create", "Preview", says="(slug_taken)")
+    fails("env", "update", "preview", "--min-grade", "best", says="/min_grade must be")
+    fails("env", "update", "preview", "--worker-group", "none", says="no worker group none")
+    works("env", "update", "preview", "--min-grade", "user-kernel", "--slug", "pre")
+    text = works("env", "get", "pre")
+    assert "Least grade: user-kernel" in text and "Worker group: default" in text, text
+    assert works("ps", "-e", "pre") == ""
+    fails("env", "update", "staging", "--slug", "x", says="(environment_protected)")
+    fails("env", "delete", "production", "--yes", says="(environment_protected)")
+    works("project", "create", "Other")
+    fails("env", "get", "pre", "-p", "other", says="(not_found)")
+    works("env", "create", "Pre", "-p", "other")
+    raw = works("key", "create", "k", "-p", "other", "-e", "pre", "--permission", "all").strip()
+    assert works("ps", env=environment(HELMR_API_KEY=raw)) == ""
+    assert works("env", "delete", "pre", "-p", "other", "--yes") == "pre deleted\n"
+    fails("ps", env=environment(HELMR_API_KEY=raw), says="(authentication_required)")
+    works("project", "delete", "other", "--yes")
+    works("env", "delete", made[0], "--yes")
+
+
+@test
+def projects_and_environments_need_a_login():
+    raw = works("key", "create", "k", "--permission", "all").strip()
+    # The saved login is used, whatever the variable says.
+    assert "main" in works("project", "list", env=environment(HELMR_API_KEY=raw))
+    nobody = environment(HELMR_API_KEY=raw, HELMR_CONFIG_DIR=str(WORK / "nobody"),
+                         HELMR_API_URL=up.url)
+    fails("project", "list", env=nobody, says="this needs a login")
+    fails("env", "list", env=nobody, says="this needs a login")
+
+
+@test
 def json_is_one_document_and_jsonl_one_object_a_line():
     for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
-                 ["task", "list"], ["secret", "list"]):
+                 ["task", "list"], ["secret", "list"], ["project", "list"], ["env", "list"]):
         document = json.loads(works(*args, "--json"))
         assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
         for line in works(*args, "--jsonl").splitlines():
