@@ -43,9 +43,14 @@ struct tls_session {
 
 static BIO_METHOD *socket_method;
 
+/* The first of the queue when the system said no, else the last: those between only pass it on. */
 static const char *why(void)
 {
+    unsigned long first = ERR_peek_error();
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+
+    if (ERR_SYSTEM_ERROR(first))
+        return strerror(ERR_GET_REASON(first));
 
     return reason ? reason : "unknown reason";
 }
