@@ -3,9 +3,9 @@
 
 #include "base/time.h"
 #include "model/permission.h"
-#include "server/caller.h"
 #include "server/routes.h"
 #include "server/service_suite.h"
+#include "server/session.h"
 #include "server/worker_testing.h"
 
 /* Good ones first, then those made of them. Keys have every permission, sessions are of owners. */
@@ -261,13 +261,15 @@ static int ask(struct walk *walk, const struct route *route, const struct wrong 
     return service_send(walk->service, NULL, &request);
 }
 
-/* What is public answers as it likes, but for the plane of workers, where a proof is in the body.
- */
+/* What is public answers as it likes; of the plane of workers it asks for a proof in the body. */
+static bool is_guarded(const struct route *route)
+{
+    return route->needs != PERM_PUBLIC || is_worker_route(route);
+}
+
 static bool is_refused(const struct route *route, int status)
 {
-    if (route->needs == PERM_PUBLIC)
-        return !is_worker_route(route) || status >= 400;
-    return status == 401 || status == 403;
+    return route->needs == PERM_PUBLIC ? status >= 400 : status == 401 || status == 403;
 }
 
 static bool walk_routes(struct walk *walk)
@@ -275,7 +277,7 @@ static bool walk_routes(struct walk *walk)
     bool ok = true;
     for (size_t i = 0; i < n_server_routes; i++) {
         for (size_t j = 0; j < COUNT_OF(wrongs); j++) {
-            if (!applies(&wrongs[j], &server_routes[i]))
+            if (!is_guarded(&server_routes[i]) || !applies(&wrongs[j], &server_routes[i]))
                 continue;
             int status = ask(walk, &server_routes[i], &wrongs[j]);
             if (is_refused(&server_routes[i], status))

@@ -10,11 +10,11 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "server/caller.h"
-#include "server/session.h"
 #include "server/server.h"
+#include "server/session.h"
 #include "store/queries.h"
 
-enum { ANSWER_MAX = 64 * 1024 * 1024, TIMEOUT_MS = 30 * 1000, HOUR_MS = 3600 * 1000 };
+enum { ANSWER_MAX = 64 * 1024 * 1024, TIMEOUT_MS = 30 * 1000 };
 
 static struct service *broken(const char *what, const struct error *err)
 {
@@ -222,18 +222,9 @@ const char *service_make_key(struct service *service, const char *scopes)
 
 bool service_open_session(struct service *service, struct person *person, struct error *err)
 {
-    const struct keys *keys = &service->server->keys;
-    uint8_t hash[BLAKE2B_LEN];
-    char id[ID_TEXT];
-    int64_t now = time_now_ms();
     AUTO_TX tx = NULL;
-    id_make(id);
-    token_make("hlmr_us_", person->session);
-    keys_hash_token(keys, str_of(person->session), hash);
     return store_begin(service->server->store, &tx, err) &&
-           STORE(tx, &user_session_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(person->id),
-                 V_BYTES(((struct str){(const char *)hash, sizeof hash})),
-                 V_TEXT(keys->ids[KEY_AUTH]), V_INT(now), V_INT(now + HOUR_MS)) &&
+           session_open(tx, service->server, person->id, person->session, err) &&
            store_commit(&tx, err);
 }
 
