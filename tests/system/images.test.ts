@@ -1,17 +1,11 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { api, deploy, helmr, projects, run } from "./lib/helmr.ts";
+import { imageSteps } from "./lib/installation.ts";
 import { project } from "./lib/project.ts";
-import type { Deployed } from "./lib/helmr.ts";
-
-const imageSteps = ({ events }: Deployed) =>
-  events
-    .filter(({ kind }) => kind === "deployment.build.step")
-    .map(({ attributes }) => attributes)
-    .filter(({ phase, total, status }) => phase === "image" && total && status === "done");
 
 test("every image step has its effect", async () => {
   const made = await deploy(`${projects}steps`, "--no-cache");
@@ -21,7 +15,10 @@ test("every image step has its effect", async () => {
   assert.equal(ended.status, "succeeded", JSON.stringify(ended.error));
   assert.deepEqual(ended.output, {
     made: "good morning from /srv/app",
-    copied: ["one.txt", "tool"],
+    copied: ["deep", "deep/keep.txt", "deep/kept.log", "one.txt", "tool"],
+    parts: ["deep", "deep/part", "link"],
+    link: "deep/part",
+    mode: "104750",
     tool: "tool ran as agent",
     madeBy: "agent",
     greeting: "good morning",
@@ -31,6 +28,27 @@ test("every image step has its effect", async () => {
     canWriteWorkspace: true,
   });
 });
+
+/* Sources that are not taken: what is copied, and what the message must say. */
+const untaken: [string, RegExp][] = [
+  ['source.file("link.txt")', /link\.txt, which is not a file/],
+  ['source.directory("linked")', /linked, which is not a directory/],
+  ['source.file("nothing.txt")', /nothing\.txt/],
+  ['source.directory("package.json")', /package\.json/],
+  ['source.file("../outside.txt")', /outside\.txt|outside the project|inside/],
+];
+
+for (const [what, says] of untaken)
+  test(`${what} is refused where it is no such thing`, async (t) => {
+    const head = 'import { source } from "@helmr/sdk";';
+    const path = project(t, { "tasks/a.ts": { head, steps: `.copy("/x", ${what})` } });
+    symlinkSync("package.json", `${path}/link.txt`);
+    symlinkSync("tasks", `${path}/linked`);
+    const { code, record } = await deploy(path);
+    assert.equal(code, 1);
+    assert.equal(record.error.layer, "deployment_build");
+    assert.match(record.error.message, says);
+  });
 
 test("the same steps are not built twice", async () => {
   const again = imageSteps(await deploy(`${projects}steps`));

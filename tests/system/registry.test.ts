@@ -237,6 +237,20 @@ suite("a deployment", { skip }, () => {
     }
   });
 
+  test("copies an image of a few files whole into another", async (t) => {
+    const open = await startRegistry(t);
+    await putImage(open.origin, "tiny/files:1", makeImage([1000, 2000]));
+    const files = {
+      "tasks/a.ts": {
+        head: 'import { readdirSync } from "node:fs";',
+        steps: `.copy("/srv/tiny", image("tiny").from("${open.host}/tiny/files:1"))`,
+        returns: 'readdirSync("/srv/tiny").sort()',
+      },
+    };
+    const { id } = await own.deployedWell(project(t, files));
+    assert.deepEqual(await own.output(id, "a"), ["file-0", "file-1"]);
+  });
+
   test("asks for the image again when told to use no cache", async (t) => {
     const asked = () => registry.requests().filter((line) => line.includes("/manifests/")).length;
     const before = asked();
