@@ -28,9 +28,10 @@ test: build $(B)/san
 	meson compile -C $(B)/san
 	tools/test.py $(B) $(SUITE)
 
-# What takes too long for every change: the kill loop at its full length, and fuzzing.
+# What takes too long for every change: the kill loops at their full length, a registry that goes
+# silent, and fuzzing.
 test-long: test
-	KILL_ROUNDS=50 tests/system/run kill
+	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 SYSTEM_LONG=1 tests/system/run faults build_kill kill
 	$(MAKE) fuzz
 
 san: deps $(B)/san
