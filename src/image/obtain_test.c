@@ -35,6 +35,8 @@ static bool search_init(struct search_test *search)
         !fault_server_start(&search->server, "127.0.0.1"))
         return false;
     (void)snprintf(search->name, sizeof search->name, "%s/thing:1", search->server.address);
+    /* Silence is what some of these are about: a second of it is enough to be sure. */
+    test->registries->pace.stall_ms = 1000;
     search->search = (struct image_search){
         .registries = test->registries,
         .progress = registry_test_line,
