@@ -20,6 +20,19 @@ route_handler auth_login;
 route_handler auth_password;
 route_handler auth_password_reset;
 route_handler auth_invitation_accept;
+route_handler auth_device_start;
+route_handler auth_device_token;
+route_handler auth_device_status;
+route_handler auth_device_approve;
+route_handler auth_device_deny;
+
+route_handler member_list_get;
+route_handler member_patch;
+route_handler member_delete_one;
+route_handler member_password_reset;
+route_handler invitation_list_get;
+route_handler invitation_create;
+route_handler invitation_delete;
 route_handler me_get;
 
 route_handler project_list_get;
