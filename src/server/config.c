@@ -234,6 +234,7 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
                    err) &&
            env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&
+           env_secret(env, "HELMR_MASTER_KEY_OLD", &config->former_keys, err) &&
            env_secret(env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &config->bootstrap_token, err) &&
            env_secret(env, "HELMR_SETUP_TOKEN", &config->setup_token, err);
 }
@@ -269,6 +270,7 @@ bool server_config_load(const struct server_flags *flags, struct arena *arena,
 void server_config_finish(struct server_config *config)
 {
     secret_finish(&config->master_key);
+    secret_finish(&config->former_keys);
     secret_finish(&config->bootstrap_token);
     secret_finish(&config->setup_token);
 }

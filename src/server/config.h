@@ -29,6 +29,7 @@ struct server_config {
     enum log_level log_level;
     enum log_format log_format;
     struct secret master_key;      /* as configured: base64 of 32 bytes; unset: the key file */
+    struct secret former_keys;     /* a comma list of the same; unset: the file of former keys */
     struct secret bootstrap_token; /* unset: the key file */
     struct secret setup_token;     /* unset: one is made when there is no owner */
 };

@@ -33,7 +33,8 @@ struct server {
     struct http_server *http;
     struct tls *tls; /* of the TCP listener; NULL: it speaks in the clear */
     struct sweeper *sweeper;
-    char spool_dir[512]; /* uploads on their way */
+    _Atomic int64_t refusals_ms[UINT8_MAX + 1]; /* when one of that slot was last audited */
+    char spool_dir[512];                        /* uploads on their way */
     char organization_id[ID_TEXT];
     char owner_id[ID_TEXT];       /* the local owner */
     char setup_token[TOKEN_TEXT]; /* that makes the first owner, where it was made here */

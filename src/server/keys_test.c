@@ -15,8 +15,10 @@ static bool load(const char *master, struct keys *keys, struct error *err)
 {
     AUTO(secret_finish) struct secret key = secret_create(str_of(master));
     AUTO(secret_finish) struct secret token = secret_create(STR("a token of 24 characters"));
+    const struct secret unset = {0};
+    const struct key_sources sources = {NULL, &key, &unset, &token};
     *keys = (struct keys){0};
-    return keys_load(NULL, &key, &token, keys, err);
+    return keys_load(&sources, keys, err);
 }
 
 TEST(each_purpose_has_its_own_key)
@@ -109,7 +111,8 @@ TEST(seeding_makes_private_files_and_never_replaces_them)
 
     AUTO(keys_finish) struct keys keys = {0};
     const struct secret unset = {0};
-    CHECK(keys_load(directory, &unset, &unset, &keys, &err));
+    const struct key_sources sources = {directory, &unset, &unset, &unset};
+    CHECK(keys_load(&sources, &keys, &err));
     CHECK(secret_is_set(&keys.bootstrap));
     static const char *const names[] = {"master", "bootstrap", "checkpoint", ""};
     for (size_t i = 0; i < COUNT_OF(names); i++) {

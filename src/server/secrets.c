@@ -5,15 +5,17 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/handlers.h"
 #include "server/json_row.h"
 #include "server/lease.h"
 #include "server/page.h"
+#include "server/secret_seal.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
-enum { VALUE_MAX = WIRE_SECRET_VALUE_MAX, SEALED_MAX = VALUE_MAX + 256 };
+enum { VALUE_MAX = WIRE_SECRET_VALUE_MAX };
 
 struct value_body {
     struct str value;
@@ -28,12 +30,6 @@ static void wipe(struct str text)
 {
     if (text.len > 0)
         bytes_wipe((void *)(uintptr_t)text.ptr, text.len);
-}
-
-/* What a sealed value is bound to: moved to another row, it does not open. */
-static struct str about(struct arena *arena, const char *environment, struct str name)
-{
-    return str_of(arena_printf(arena, "secret %s %.*s", environment, (int)name.len, name.ptr));
 }
 
 static void write_secret(struct call *call, struct json_writer *json, struct str name,
@@ -104,13 +100,13 @@ bool secret_one_get(struct call *call, struct response *res, struct error *err)
     return json_end(&json, err);
 }
 
-static bool seal(struct call *call, struct str name, struct str value, struct buf *sealed,
+static bool seal(struct call *call, struct str name, struct str value, struct sealed_secret *sealed,
                  struct error *err)
 {
     bool fine = value.len > 0 || error_set(err, ERR_INVALID, "/value must not be empty");
 
-    fine = fine && keys_seal(&server_of(call)->keys, KEY_SECRET,
-                             about(call->arena, call_environment(call), name), value, sealed, err);
+    fine = fine &&
+           secret_seal(&server_of(call)->keys, call_environment(call), name, value, sealed, err);
     wipe(value);
     return fine;
 }
@@ -119,7 +115,7 @@ bool secret_put(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
     struct str name = call_param(call, 0);
-    AUTO(buf_finish) struct buf sealed = {.max = SEALED_MAX};
+    AUTO(sealed_secret_finish) struct sealed_secret sealed = {0};
     struct value_body body;
     char id[ID_TEXT];
     struct rows rows;
@@ -132,9 +128,10 @@ bool secret_put(struct call *call, struct response *res, struct error *err)
     id_make(id);
     if (!store_begin(server->store, &tx, err) ||
         !STORE(tx, &secret_put_row, call->arena, &rows, err, V_TEXT(id),
-               V_TEXT(call_environment(call)), V_STR(name), V_BYTES(buf_str(&sealed)),
-               V_TEXT(server->keys.ids[KEY_SECRET]), V_INT(time_now_ms())) ||
-        !store_commit(&tx, err))
+               V_TEXT(call_environment(call)), V_STR(name), V_BYTES(buf_str(&sealed.value)),
+               V_BYTES(buf_str(&sealed.wrapped)), V_TEXT(server->keys.ids[KEY_SECRET]),
+               V_INT(time_now_ms())) ||
+        !audit_call(tx, call, "secret.set", name, err) || !store_commit(&tx, err))
         return false;
     struct json_writer json = json_begin(response_body(res));
     write_secret(call, &json, name, row_int(&rows, 0, SECRET_PUT_ROW_CREATED_MS),
@@ -157,7 +154,7 @@ bool secret_delete(struct call *call, struct response *res, struct error *err)
         return false;
     if (rows.n_changed != 1)
         return not_found(name, err);
-    if (!store_commit(&tx, err))
+    if (!audit_call(tx, call, "secret.delete", name, err) || !store_commit(&tx, err))
         return false;
     response_empty(res, 204);
     return true;
@@ -175,8 +172,10 @@ static bool open_secret(struct call *call, struct tx *tx, const char *environmen
         return false;
     if (rows.n_rows == 0)
         return not_found(name, err);
-    if (!keys_open(&server_of(call)->keys, KEY_SECRET, about(call->arena, environment, name),
-                   row_str(&rows, 0, SECRET_OPEN_SEALED), &plain, err))
+    const struct stored_secret stored = {row_str(&rows, 0, SECRET_OPEN_SEALED),
+                                         row_str(&rows, 0, SECRET_OPEN_WRAPPED),
+                                         row_str(&rows, 0, SECRET_OPEN_KEY_ID)};
+    if (!secret_unseal(&server_of(call)->keys, environment, name, &stored, &plain, err))
         return error_wrap(err, "secret %.*s", (int)name.len, name.ptr);
     *secret = (struct wire_secret){name, arena_str(call->arena, buf_str(&plain))};
     wipe(buf_str(&plain));
