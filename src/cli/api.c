@@ -78,7 +78,7 @@ static const char *advice(const struct api *api, enum error_code code)
 {
     if (code == ERR_UNAUTHENTICATED)
         return api->is_key ? "; check HELMR_API_KEY"
-                           : "; start `helmr up` again for a new login, or set HELMR_API_KEY";
+                           : "; log in again: helmr login, or set HELMR_API_KEY";
     for (size_t i = 0; i < COUNT_OF(next_steps); i++) {
         if (next_steps[i].code == code)
             return next_steps[i].step;
@@ -169,13 +169,14 @@ static bool set_credential(struct api *api, enum api_need need, struct error *er
     secret_finish(&token);
     if (is_set)
         return true;
-    return error_set(err, ERR_UNAUTHENTICATED,
-                     need == API_LOGIN
-                         ? "this needs a login at %s, and there is none: start `helmr up` as this "
-                           "user, which saves one"
-                         : "no login for %s: start `helmr up` as this user, which saves one, or "
-                           "set HELMR_API_KEY",
-                     api->url);
+    return error_set(
+        err, ERR_UNAUTHENTICATED,
+        need == API_LOGIN
+            ? "this needs a login at %s, and there is none: start `helmr up` as this "
+              "user, or use `helmr login`"
+            : "no login for %s: start `helmr up` as this user, use `helmr login`, or set "
+              "HELMR_API_KEY",
+        api->url);
 }
 
 /* A key has one scope; flags may repeat it but not name another. */

@@ -133,6 +133,23 @@ static const struct option env_update_options[] = {
     {0},
 };
 
+static const struct option login_options[] = {
+    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {"no-browser", 0, OPTION_FLAG, NULL, "Only show the address and the code."},
+    {0},
+};
+
+static const struct option logout_options[] = {
+    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {0},
+};
+
+static const struct option whoami_options[] = {
+    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {"json", 0, OPTION_FLAG, NULL, "Print JSON as the API has it."},
+    {0},
+};
+
 static const struct option key_list_options[] = {
     {"filter", 0, OPTION_VALUE, "STATE", "active (default), expired, revoked or all."},
     {"jsonl", 0, OPTION_FLAG, NULL, "Print one JSON object per line."},
@@ -367,6 +384,32 @@ const struct command cli_commands[] = {
      .run = task_get_command,
      .min_args = 1,
      .max_args = 1,
+     },
+    {
+     .name = "login",
+     .args = "[URL]",
+     .summary = "sign in to a server",
+     .help = "Shows a code that is approved in a browser, then saves the login and makes the\n"
+                "server the default one.\n\n"
+                "  helmr login https://helmr.example", .options = login_options,
+     .run = login_command,
+     .max_args = 1,
+     },
+    {
+     .name = "logout",
+     .args = "[URL]",
+     .summary = "end the saved login",
+     .help = "Ends it at the server, then forgets it here.\n\n"
+                "  helmr logout https://helmr.example", .options = logout_options,
+     .run = logout_command,
+     .max_args = 1,
+     },
+    {
+     .name = "whoami",
+     .summary = "show whose credential is used, and where",
+     .help = "  helmr whoami",
+     .options = whoami_options,
+     .run = whoami_command,
      },
     {
      .name = "project list",

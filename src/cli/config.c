@@ -82,16 +82,10 @@ static struct toml_pair *store_find(const struct store *store, const char *key)
     return NULL;
 }
 
-static bool store_put(struct store *store, const char *key, struct str value, struct error *err)
+static bool store_save(const struct store *store, struct error *err)
 {
-    struct toml_pair *pair = store_find(store, key);
     AUTO(buf_finish) struct buf text = {.max = TOML_BYTES_MAX};
 
-    if (!pair && store->n == TOML_PAIRS_MAX)
-        return error_set(err, ERR_TOO_LARGE, "%s is full", store->path);
-    if (!pair)
-        pair = &store->pairs[store->n++];
-    *pair = (struct toml_pair){str_of(key), value};
     for (size_t i = 0; i < store->n; i++) {
         if (!toml_append(&text, &store->pairs[i], err))
             return error_wrap(err, "%s", store->path);
@@ -99,8 +93,21 @@ static bool store_put(struct store *store, const char *key, struct str value, st
 
     bool ok = directory_make(store->directory, 0700, err) &&
               file_publish(store->path, buf_str(&text), 0600, err);
-    bytes_wipe(text.bytes, text.len);
+    if (text.bytes)
+        bytes_wipe(text.bytes, text.len);
     return ok;
+}
+
+static bool store_put(struct store *store, const char *key, struct str value, struct error *err)
+{
+    struct toml_pair *pair = store_find(store, key);
+
+    if (!pair && store->n == TOML_PAIRS_MAX)
+        return error_set(err, ERR_TOO_LARGE, "%s is full", store->path);
+    if (!pair)
+        pair = &store->pairs[store->n++];
+    *pair = (struct toml_pair){str_of(key), value};
+    return store_save(store, err);
 }
 
 bool config_normalise_url(const char *text, struct arena *arena, const char **url,
@@ -170,4 +177,18 @@ bool config_save_login(const char *url, const struct secret *token, struct error
            store_load("config.toml", false, &arena, &settings, err) &&
            store_put(&credentials, url, secret_reveal(token), err) &&
            store_put(&settings, "default_host", str_of(url), err);
+}
+
+bool config_forget_login(const char *url, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct store store;
+
+    if (!store_load("credentials.toml", true, &arena, &store, err))
+        return false;
+    struct toml_pair *saved = store_find(&store, url);
+    if (!saved)
+        return true;
+    *saved = store.pairs[--store.n];
+    return store_save(&store, err);
 }

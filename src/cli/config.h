@@ -24,5 +24,8 @@ bool config_normalise_url(const char *text, struct arena *arena, const char **ur
 /* The saved login of this server; unset when there is none. */
 bool config_login(const char *url, struct secret *token, struct error *err) MUST_USE;
 
+/* Nothing saved is nothing to forget. */
+bool config_forget_login(const char *url, struct error *err) MUST_USE;
+
 /* Saves the login and makes the server the default. */
 bool config_save_login(const char *url, const struct secret *token, struct error *err) MUST_USE;

@@ -81,6 +81,23 @@ TEST(a_flag_wins_over_the_variable_and_that_over_the_file)
     CHECK(temporary_remove(root));
 }
 
+TEST(one_login_is_forgotten_and_the_others_stay)
+{
+    const char *root = fresh_directory();
+    struct secret token = secret_create(STR("t")), found;
+
+    CHECK(config_save_login("http://a", &token, &err) &&
+          config_save_login("http://b", &token, &err));
+    secret_finish(&token);
+    CHECK(config_forget_login("http://a", &err) && config_forget_login("http://c", &err));
+    CHECK(config_login("http://a", &found, &err) && !secret_is_set(&found));
+    CHECK(config_login("http://b", &found, &err) && secret_is_set(&found));
+    secret_finish(&found);
+    CHECK(config_forget_login("http://b", &err));
+    CHECK(config_login("http://b", &found, &err) && !secret_is_set(&found));
+    CHECK(temporary_remove(root));
+}
+
 TEST(an_address_that_cannot_be_one_is_refused)
 {
     static const char *const wrong[] = {"",         "localhost:3000", "ftp://x",    "http://",
