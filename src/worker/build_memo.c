@@ -1,6 +1,5 @@
 #include "worker/build_memo.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/sha256.h"
+#include "image/disk.h"
 #include "worker/build.h"
 
 enum { FORMAT = 1, MANIFEST_MAX = 16 << 20, RECORD_MAX = MANIFEST_MAX + (1 << 20), KEPT_MAX = 256 };
@@ -81,29 +81,26 @@ bool build_memo_find(struct build *build, struct build_memo *memo)
 }
 
 /* Makes room by dropping the one whose last use is longest ago. */
-static void drop_oldest(const char *folder)
+static void drop_oldest(const char *path)
 {
-    DIR *entries = opendir(folder);
-    char oldest[NAME_MAX + 1] = "";
-    struct timespec least = {0};
-    const struct dirent *entry;
+    AUTO_FD int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO(disk_names_finish) struct disk_names names = {0};
+    const char *oldest = NULL;
+    time_t least = 0;
     struct stat facts;
-    size_t n = 0;
+    struct error ignored;
 
-    if (!entries)
+    if (folder < 0 || !disk_list(folder, KEPT_MAX * 2, &names, &ignored) || names.n <= KEPT_MAX)
         return;
-    while ((entry = readdir(entries))) {
-        if (fstatat(dirfd(entries), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !S_ISREG(facts.st_mode))
+    for (size_t i = 0; i < names.n; i++) {
+        if (fstatat(folder, names.names[i], &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
+            (oldest && facts.st_mtim.tv_sec >= least))
             continue;
-        if (n++ > 0 && facts.st_mtim.tv_sec >= least.tv_sec)
-            continue;
-        least = facts.st_mtim;
-        memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1);
+        least = facts.st_mtim.tv_sec;
+        oldest = names.names[i];
     }
-    if (n > KEPT_MAX)
-        (void)unlinkat(dirfd(entries), oldest, 0);
-    closedir(entries);
+    if (oldest)
+        (void)unlinkat(folder, oldest, 0);
 }
 
 void build_memo_keep(struct build *build)
