@@ -12,7 +12,13 @@
 #include "image/disk.h"
 #include "worker/build.h"
 
-enum { FORMAT = 1, MANIFEST_MAX = 16 << 20, RECORD_MAX = MANIFEST_MAX + (1 << 20), KEPT_MAX = 256 };
+enum {
+    FORMAT = 1,
+    MANIFEST_MAX = 16 << 20,
+    RECORD_MAX = MANIFEST_MAX + (1 << 20),
+    KEPT_MAX = 256,
+    LISTED_MAX = 4096
+};
 
 #define KEY_DOMAIN "helmr build 1"
 
@@ -90,7 +96,7 @@ static void drop_oldest(const char *path)
     struct stat facts;
     struct error ignored;
 
-    if (folder < 0 || !disk_list(folder, KEPT_MAX * 2, &names, &ignored) || names.n <= KEPT_MAX)
+    if (folder < 0 || !disk_list(folder, LISTED_MAX, &names, &ignored) || names.n <= KEPT_MAX)
         return;
     for (size_t i = 0; i < names.n; i++) {
         if (fstatat(folder, names.names[i], &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
