@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
+import { authOverhead } from "./figures/auth_overhead.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
@@ -23,6 +24,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start_cold: runStartCold,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
+  auth_overhead: authOverhead,
   sse_client_bytes: sseClientBytes,
   layer_make: layerMake,
   layer_apply: layerApply,
