@@ -166,29 +166,36 @@ static bool has_prefix(struct str token, struct str prefix)
 }
 
 /* From memory when it is known since less than a second, else from the database. */
-static bool authenticate(struct call *call, struct str token, struct caller *caller,
-                         struct error *err)
+static bool recognize(struct server *server, enum caller_kind kind, const uint8_t hash[BLAKE2B_LEN],
+                      struct arena *arena, struct caller *caller, struct error *err)
 {
-    struct server *server = server_of(call);
-    bool is_key = has_prefix(token, STR("hlmr_sk_"));
-    if (token.len > TOKEN_MAX || (!is_key && !has_prefix(token, STR("hlmr_us_"))))
-        return refused(err);
-
-    uint8_t hash[BLAKE2B_LEN];
-    keys_hash_token(&server->keys, token, hash);
-    struct str bytes = {(const char *)hash, sizeof hash};
+    bool is_key = kind == CALLER_KEY;
+    struct str bytes = {(const char *)hash, BLAKE2B_LEN};
     if (!caller_cache_find(&server->callers, hash, caller)) {
         uint64_t generation = caller_cache_generation(&server->callers);
         int64_t used = 0;
-        if (!(is_key ? load_key(server, bytes, call->arena, caller, &used, err)
-                     : load_session(server, bytes, call->arena, caller, &used, err)))
+        if (!(is_key ? load_key(server, bytes, arena, caller, &used, err)
+                     : load_session(server, bytes, arena, caller, &used, err)))
             return false;
+        memcpy(caller->hash, hash, BLAKE2B_LEN);
         caller_cache_put(&server->callers, hash, caller, generation);
         touch(server, is_key ? &api_key_touch : &user_session_touch, caller->id, used);
     }
     if (caller->expires_ms && time_now_ms() >= caller->expires_ms)
         return error_set(err, ERR_UNAUTHENTICATED, "the credential has expired");
     return true;
+}
+
+static bool authenticate(struct call *call, struct str token, struct caller *caller,
+                         struct error *err)
+{
+    struct server *server = server_of(call);
+    bool is_key = has_prefix(token, STR("hlmr_sk_"));
+    uint8_t hash[BLAKE2B_LEN];
+    if (token.len > TOKEN_MAX || (!is_key && !has_prefix(token, STR("hlmr_us_"))))
+        return refused(err);
+    keys_hash_token(&server->keys, token, hash);
+    return recognize(server, is_key ? CALLER_KEY : CALLER_SESSION, hash, call->arena, caller, err);
 }
 
 static bool cookie_of(const struct call *call, struct str *token)
@@ -324,6 +331,23 @@ bool caller_authorize(struct call *call, struct error *err)
                              : "another permission");
     call->caller = caller;
     return !route->scoped || choose_scope(call, caller, err);
+}
+
+struct caller_hold caller_hold(const struct call *call)
+{
+    const struct caller *caller = caller_of(call);
+    struct caller_hold hold = {server_of(call), caller->kind, call->match.route->needs, {0}};
+    memcpy(hold.hash, caller->hash, sizeof hold.hash);
+    return hold;
+}
+
+bool caller_still_may(const struct caller_hold *hold)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct caller caller;
+    struct error err;
+    return recognize(hold->server, hold->kind, hold->hash, &arena, &caller, &err) &&
+           satisfies(&caller, hold->needs);
 }
 
 bool caller_find(struct call *call, struct caller *caller)

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "base/id.h"
 #include "http/call.h"
 #include "model/permission.h"
@@ -37,9 +38,10 @@ struct caller {
     char email[CALLER_NAME]; /* of a person */
     char role[ROLE_TEXT];
     char organization_id[ID_TEXT];
-    int64_t expires_ms; /* 0: never */
-    struct scope scope; /* a key's own; of a session the one of this call */
-    int64_t epoch;      /* of a worker */
+    int64_t expires_ms;        /* 0: never */
+    struct scope scope;        /* a key's own; of a session the one of this call */
+    int64_t epoch;             /* of a worker */
+    uint8_t hash[BLAKE2B_LEN]; /* of the token of a key or session */
 };
 
 static inline const struct caller *caller_of(const struct call *call)
@@ -60,6 +62,18 @@ void caller_label(const struct caller *caller, char label[64]);
 
 /* The authorize hook of the HTTP server. */
 bool caller_authorize(struct call *call, struct error *err);
+
+/* Who opened a stream, and for what; it outlives the call. */
+struct caller_hold {
+    struct server *server;
+    enum caller_kind kind;
+    int needs;
+    uint8_t hash[BLAKE2B_LEN];
+};
+struct caller_hold caller_hold(const struct call *call);
+
+/* Asked before every piece that is sent. Any thread. */
+bool caller_still_may(const struct caller_hold *hold);
 
 /* For the pages: the person signed in by cookie with the default environment. False when there
  * is none. */

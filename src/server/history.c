@@ -125,6 +125,9 @@ static bool pull(void *state, struct buf *out, bool *more, bool *over, struct er
     struct history *history = state;
     AUTO(arena_finish) struct arena arena = {0};
     AUTO_TX tx = NULL;
+    *over = !caller_still_may(&history->hold);
+    if (*over)
+        return true;
     if (!store_begin_read(history->store, &tx, err))
         return false;
 
@@ -210,6 +213,7 @@ bool history_answer(struct call *call, const struct history *history, struct res
     struct history found = *history;
     if (!history_cursor(call, &found.cursor, err))
         return false;
+    found.hold = caller_hold(call);
     return call_wants_events(call) ? answer_stream(&found, res)
                                    : answer_page(call, &found, res, err);
 }

@@ -5,6 +5,7 @@
 
 #include "base/id.h"
 #include "http/call.h"
+#include "server/caller.h"
 #include "store/store.h"
 
 struct history {
@@ -15,6 +16,7 @@ struct history {
     char session_id[ID_TEXT];    /* of a run */
     char trace_id[33];           /* of a run, else empty */
     int64_t cursor;              /* the last one sent */
+    struct caller_hold hold;     /* of a stream: whose it is */
 };
 
 /* Answers with a page, or with a stream when the client asked for one. */

@@ -1,5 +1,6 @@
 #include "server/history.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/encode.h"
@@ -216,6 +217,35 @@ static bool append_log(struct service *service, const char *run, int64_t number,
               hub_commit(&service->server->hub, &tx, &wakes, err);
     *offset += (int64_t)bytes.len;
     return ok;
+}
+
+/* What happens after the key was revoked is not told, also not to a stream that is open. */
+SERVICE_TEST(a_stream_ends_with_the_key_that_opened_it)
+{
+    struct error err;
+    int64_t offset = 0;
+    const char *ignored = "", *run = new_run(service, &ignored);
+    const char *key = service_make_key(service, "\"runs:read\"");
+    const char *revoke =
+        arena_printf(&service->arena, "/api/api-keys/%s", service_text(service, "id"));
+    struct listener *events = arena_alloc(&service->arena, sizeof *events),
+                    *logs = arena_alloc(&service->arena, sizeof *logs);
+    *events = (struct listener){.service = service,
+                                .token = key,
+                                .path = arena_printf(&service->arena, "/api/runs/%s/events", run)};
+    *logs = (struct listener){.service = service,
+                              .token = key,
+                              .path = arena_printf(&service->arena, "/api/runs/%s/logs", run)};
+    listener_start(events);
+    listener_start(logs);
+    while (events->n_heard < 1)
+        sched_yield();
+    CHECK_STATUS(service, service_ask(service, service->session, "DELETE", revoke, NULL), 204);
+    CHECK(append_event(service, run, &err));
+    pthread_join(events->thread, NULL);
+    CHECK(append_log(service, run, 0, STR("secret"), &offset, &err));
+    pthread_join(logs->thread, NULL);
+    CHECK(events->n_heard == 1 && logs->n_heard == 0);
 }
 
 SERVICE_TEST(logs_come_whole_in_the_order_observed)

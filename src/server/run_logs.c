@@ -24,6 +24,7 @@ struct log_stream {
     struct store *store;
     char run_id[ID_TEXT];
     int64_t cursor; /* the last one sent */
+    struct caller_hold hold;
 };
 
 static void write_chunk(struct json_writer *json, const struct log_stream *stream,
@@ -95,6 +96,9 @@ static bool pull(void *state, struct buf *out, bool *more, bool *over, struct er
 {
     struct log_stream *stream = state;
     AUTO_TX tx = NULL;
+    *over = !caller_still_may(&stream->hold);
+    if (*over)
+        return true;
     if (!store_begin_read(stream->store, &tx, err))
         return false;
 
@@ -118,7 +122,9 @@ static bool answer_stream(struct call *call, const char *run_id, struct response
     if (!history_cursor(call, &cursor, err))
         return false;
     struct log_stream *stream = alloc(sizeof *stream);
-    *stream = (struct log_stream){.store = server_of(call)->store, .cursor = cursor};
+    *stream = (struct log_stream){.store = server_of(call)->store,
+                                  .cursor = cursor,
+                                  .hold = caller_hold(call)};
     memcpy(stream->run_id, run_id, ID_TEXT);
     response_stream(res,
                     &(struct response_source){.topic = arena_printf(call->arena, "run:%s", run_id),
