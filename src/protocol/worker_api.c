@@ -264,6 +264,7 @@ static const struct json_field run_grant_fields[] = {
     PART("deployment", deployment, REQUIRED, deployment_fields),
     PART("sandbox", sandbox, REQUIRED, sandbox_fields),
     RAW("payload", payload, OPTIONAL),
+    RAW("secret_names", secret_names, OPTIONAL),
     {0},
 };
 #undef AT
@@ -493,16 +494,17 @@ const struct json_field wire_completed_fields[] = {
 #define AT wire_secrets_wanted
 const struct json_field wire_secrets_wanted_fields[] = {
     FENCE,
-    TEXTS("names", names, REQUIRED, WIRE_SECRETS_MAX),
+    TEXTS("names", names, OPTIONAL, WIRE_SECRETS_MAX),
     {0},
 };
 #undef AT
 
 #define AT wire_secret
 static const struct json_field secret_fields[] = {
-    TEXT("name", name, REQUIRED, 128),
-    TEXT("value", value, REQUIRED, WIRE_SECRET_VALUE_MAX),
-    {0},
+    TEXT("name", name, REQUIRED, 128),      TEXT("value", value, REQUIRED, WIRE_SECRET_VALUE_MAX),
+    NUMBER("version", version, OPTIONAL),   TEXT("placement", placement, OPTIONAL, 8),
+    TEXT("target", target, OPTIONAL, 4096), TEXT("mode", mode, OPTIONAL, 8),
+    TEXT("owner", owner, OPTIONAL, 128),    {0},
 };
 #undef AT
 

@@ -143,7 +143,8 @@ struct wire_run_grant {
     struct wire_task task;
     struct wire_deployment deployment;
     struct wire_sandbox sandbox;
-    struct str payload; /* JSON */
+    struct str payload;      /* JSON */
+    struct str secret_names; /* JSON list; ptr NULL: none */
 };
 struct wire_build_grant {
     struct str deployment_id, version;
@@ -256,13 +257,18 @@ struct wire_completed {
 
 /* --- builds --- */
 
-/* Build secrets by name: given to a live build lease only. */
+/* Secrets: a live build gets those it names, a run that starts those its task declares. */
 struct wire_secrets_wanted {
     struct wire_fence fence;
-    struct json_list names; /* struct str */
+    struct json_list names; /* struct str; of builds */
 };
 struct wire_secret {
     struct str name, value;
+    int64_t version;
+
+    /* of runs */
+    struct str placement, target; /* env | file | dir */
+    struct str mode, owner;       /* octal; both may be absent */
 };
 struct wire_secrets {
     struct json_list secrets; /* struct wire_secret */

@@ -11,6 +11,7 @@
 #include "server/deployment_store.h"
 #include "server/event.h"
 #include "server/input.h"
+#include "server/task_secrets.h"
 #include "store/queries.h"
 
 enum { TASKS_MAX = 1000, LIST_MAX = 256, GUEST_ABI = 1, LIMIT_MAX = INT32_MAX };
@@ -170,6 +171,7 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
 {
     const char *sandbox = sandbox_row(in, task->sandbox_id);
     struct str retry = {0};
+    struct json_list secrets;
     char id[ID_TEXT];
     int64_t ttl_ms = 0;
 
@@ -182,6 +184,8 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
     if (is_value(task->ttl) && !input_duration(task->ttl, "ttl", 365 * DAY_MS, &ttl_ms, err))
         return false;
     if (is_value(task->retry) && !input_retry(task->retry, &in->arena, &retry, err))
+        return false;
+    if (is_value(task->secrets) && !task_secrets_read(task->secrets, &in->arena, &secrets, err))
         return false;
     id_make(id);
     return STORE(in->tx, &deployment_task_insert, NULL, NULL, err, V_TEXT(id),

@@ -76,6 +76,7 @@ static bool run_grant_of(struct claim *claim, struct tx *tx, const char *lease_i
                  .memory_mib = row_int(&rows, 0, RUN_GRANT_MEMORY_MIB),
                  .disk_mib = row_int(&rows, 0, RUN_GRANT_DISK_MIB)},
         .payload = column(&rows, RUN_GRANT_PAYLOAD),
+        .secret_names = column(&rows, RUN_GRANT_SECRET_NAMES),
     };
     run->attempt_id = str_of(attempt_id_of(run, claim->arena));
     read_network(column(&rows, RUN_GRANT_NETWORK), claim->arena, &run->sandbox);

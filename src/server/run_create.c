@@ -11,6 +11,7 @@
 #include "server/page.h"
 #include "server/run_object.h"
 #include "server/run_spec.h"
+#include "server/task_secrets.h"
 #include "store/queries.h"
 
 enum { EVENT_PAYLOAD_MAX = 256 * 1024, EVENT_MAX = 2 * 1024 * 1024, TRACE_TEXT = 33 };
@@ -25,6 +26,7 @@ struct start {
     char trace_id[TRACE_TEXT];
     int64_t now, score, ttl_ms, max_duration_seconds;
     struct str queue, retry_policy;
+    struct task_bindings secrets;
 };
 
 static struct str found_str(const struct start *start, size_t column)
@@ -90,9 +92,9 @@ static bool check(struct start *start, struct error *err)
     start->queue = spec->options.queue.name.ptr ? spec->options.queue.name : own;
     if (!str_equal(start->queue, own) && row_is_null(&start->found, 0, RUN_START_FIND_QUEUE_NAME))
         return error_set(err, ERR_QUEUE_NOT_DECLARED, "the deployment declares no such queue");
-    if (!str_equal(found_str(start, RUN_START_FIND_SECRETS), STR("[]")) || spec->secrets.n)
-        return error_set(err, ERR_SECRET_MISSING, "a secret of the task is not stored here");
-    return true;
+    return task_secrets_bind(start->tx, call_environment(start->call),
+                             found_str(start, RUN_START_FIND_SECRETS), &spec->secrets,
+                             start->call->arena, &start->secrets, err);
 }
 
 static void choose_terms(struct start *start)
@@ -180,7 +182,7 @@ static bool insert_run(const struct start *start, struct error *err)
                  V_STR_OR_NULL(spec->options.concurrency_key), V_INT(spec->options.priority),
                  V_INT(start->score), start->ttl_ms ? V_INT(start->ttl_ms) : V_NULL, expiry(start),
                  V_INT(start->max_duration_seconds), V_STR_OR_NULL(start->retry_policy),
-                 V_STR(spec->secrets_text), V_STR(spec->secret_names), V_STR(spec->metadata),
+                 V_STR(start->secrets.bindings), V_STR(start->secrets.names), V_STR(spec->metadata),
                  V_STR(spec->tags), V_TEXT(start->trace_id), V_TEXT(API_VERSION),
                  V_STR_OR_NULL(spec->sdk_version), V_STR_OR_NULL(spec->cli_version),
                  V_INT(start->now)) &&
@@ -218,7 +220,7 @@ static bool insert_event(const struct start *start, struct error *err)
         json_int(&json, "payload_bytes", (int64_t)spec->payload.len);
     }
     json_int(&json, "max_duration_seconds", start->max_duration_seconds);
-    json_raw(&json, "secret_names", spec->secret_names);
+    json_raw(&json, "secret_names", start->secrets.names);
     if (start->retry_policy.ptr)
         json_raw(&json, "retry_policy", start->retry_policy);
     json_raw(&json, "metadata", spec->metadata);
@@ -260,7 +262,7 @@ static bool answer(const struct start *start, struct response *res, struct error
         [RUN_GET_MAX_DURATION_SECONDS] = V_INT(start->max_duration_seconds),
         [RUN_GET_ACTIVE_MS] = V_INT(0),
         [RUN_GET_RETRY_POLICY] = V_STR_OR_NULL(start->retry_policy),
-        [RUN_GET_SECRET_NAMES] = V_STR(spec->secret_names),
+        [RUN_GET_SECRET_NAMES] = V_STR(start->secrets.names),
         [RUN_GET_METADATA] = V_STR(spec->metadata),
         [RUN_GET_TAGS] = V_STR(spec->tags),
         [RUN_GET_API_VERSION] = V_TEXT(API_VERSION),
@@ -340,8 +342,14 @@ bool run_create(struct call *call, struct response *res, struct error *err)
     if (first[0])
         /* Committed as well: the first start may be one that is not durable yet. */
         return answer_cached(&start, first, res, err) && store_commit(&tx, err);
-    if (!find(&start, err) || !insert_context(&start, err) || !insert_run(&start, err) ||
-        !insert_ready(&start, err) || !insert_event(&start, err))
+    if (!find(&start, err)) {
+        if (!start.secrets.missing.ptr)
+            return false;
+        response_error(res, err, start.secrets.missing);
+        return true;
+    }
+    if (!insert_context(&start, err) || !insert_run(&start, err) || !insert_ready(&start, err) ||
+        !insert_event(&start, err))
         return false;
 
     struct wakes wakes = {0};

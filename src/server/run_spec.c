@@ -87,10 +87,9 @@ static bool starts_with(struct str text, struct str prefix)
 static bool read_secrets(struct run_spec *spec, struct arena *arena, struct error *err)
 {
     static const struct str vault = STR("vault:");
-    AUTO(buf_finish) struct buf all = {.max = SECRETS_TEXT_MAX}, names = {.max = SECRETS_TEXT_MAX};
-    struct json_writer all_json = json_begin(&all), names_json = json_begin(&names);
-    json_open(&all_json, NULL);
-    json_open_list(&names_json, NULL);
+    AUTO(buf_finish) struct buf all = {.max = SECRETS_TEXT_MAX};
+    struct json_writer json = json_begin(&all);
+    json_open(&json, NULL);
     for (size_t i = 0; i < spec->secrets.n; i++) {
         const struct json_pair *pair = &spec->secrets.pairs[i];
         if (!name_check(NAME_SECRET, "/secrets: a name", pair->name, err))
@@ -101,15 +100,12 @@ static bool read_secrets(struct run_spec *spec, struct arena *arena, struct erro
         struct str stored = {pair->value.ptr + vault.len, pair->value.len - vault.len};
         if (!name_check(NAME_SECRET, "/secrets: a stored name", stored, err))
             return false;
-        json_text(&all_json, arena_text(arena, pair->name), pair->value);
-        json_text(&names_json, NULL, pair->name);
+        json_text(&json, arena_text(arena, pair->name), pair->value);
     }
-    json_close(&all_json);
-    json_close_list(&names_json);
-    if (!json_end(&all_json, err) || !json_end(&names_json, err))
+    json_close(&json);
+    if (!json_end(&json, err))
         return false;
     spec->secrets_text = arena_str(arena, buf_str(&all));
-    spec->secret_names = arena_str(arena, buf_str(&names));
     return true;
 }
 

@@ -34,11 +34,11 @@ struct run_spec {
     struct run_options options;
 
     /* made from the above */
-    int64_t ttl_ms;             /* 0: the task's */
-    int64_t idempotency_ttl_ms; /* how long the key is remembered */
-    struct str retry_policy;    /* canonical JSON; ptr NULL: the task's */
-    struct str metadata, tags, secrets_text, secret_names; /* canonical JSON */
-    struct str sdk_version, cli_version;                   /* ptr NULL: not told */
+    int64_t ttl_ms;                          /* 0: the task's */
+    int64_t idempotency_ttl_ms;              /* how long the key is remembered */
+    struct str retry_policy;                 /* canonical JSON; ptr NULL: the task's */
+    struct str metadata, tags, secrets_text; /* canonical JSON */
+    struct str sdk_version, cli_version;     /* ptr NULL: not told */
 };
 
 bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err) MUST_USE;

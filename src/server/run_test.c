@@ -104,7 +104,6 @@ SERVICE_TEST(a_start_that_cannot_be_says_why_and_changes_nothing)
         {"{\"task_id\":\"hello\",\"options\":{\"idempotency_key\":\" x\"}}",       400,
          "invalid_request"                                                                                         },
         {"{\"task_id\":\"hello\",\"secrets\":{\"A\":\"env:B\"}}",                  400, "secret_source_unsupported"},
-        {"{\"task_id\":\"hello\",\"secrets\":{\"A\":\"vault:B\"}}",                422, "secret_missing"           },
         {"{\"task_id\":\"secretive\"}",                                            422, "secret_missing"           },
         {"{\"task_id\":\"plain\",\"payload\":{\"a\":1}}",                          400, "payload_not_accepted"     },
         {"{\"task_id\":\"unheard\"}",                                              404, "task_not_found"           },

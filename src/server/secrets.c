@@ -1,5 +1,6 @@
 /* Stored secrets: named values of an environment, sealed at rest. A value goes in by PUT and out
- * only to a live build that asks for it by name; no answer of the public API holds one. */
+ * only to a lease: a live build that asks for it by name, or a run that starts and whose task
+ * declares it. No answer of the public API holds one. */
 #include "base/id.h"
 #include "base/json.h"
 #include "base/secret.h"
@@ -12,6 +13,7 @@
 #include "server/lease.h"
 #include "server/page.h"
 #include "server/secret_seal.h"
+#include "server/task_secrets.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -160,7 +162,7 @@ bool secret_delete(struct call *call, struct response *res, struct error *err)
     return true;
 }
 
-/* The value in the arena; ERR_SECRET_NOT_FOUND when there is none. */
+/* The stored value in the arena; ERR_SECRET_NOT_FOUND when there is none. */
 static bool open_secret(struct call *call, struct tx *tx, const char *environment, struct str name,
                         struct wire_secret *secret, struct error *err)
 {
@@ -177,7 +179,8 @@ static bool open_secret(struct call *call, struct tx *tx, const char *environmen
                                          row_str(&rows, 0, SECRET_OPEN_KEY_ID)};
     if (!secret_unseal(&server_of(call)->keys, environment, name, &stored, &plain, err))
         return error_wrap(err, "secret %.*s", (int)name.len, name.ptr);
-    *secret = (struct wire_secret){name, arena_str(call->arena, buf_str(&plain))};
+    secret->value = arena_str(call->arena, buf_str(&plain));
+    secret->version = row_int(&rows, 0, SECRET_OPEN_VERSION);
     wipe(buf_str(&plain));
     return true;
 }
@@ -187,12 +190,9 @@ static bool open_all(struct call *call, struct tx *tx, const char *environment,
                      const struct json_list *wanted, struct wire_secrets *answer, struct error *err)
 {
     const struct str *names = wanted->items;
-    struct wire_secret *secrets = arena_array(call->arena, wanted->n + 1, sizeof *secrets);
+    struct wire_secret *secrets = answer->secrets.items;
     const char *missing = "";
 
-    *answer = (struct wire_secrets){
-        {secrets, wanted->n}
-    };
     for (size_t i = 0; i < wanted->n; i++) {
         if (open_secret(call, tx, environment, names[i], &secrets[i], err))
             continue;
@@ -204,6 +204,31 @@ static bool open_all(struct call *call, struct tx *tx, const char *environment,
     return !*missing || error_set(err, ERR_SECRET_MISSING, "not stored here: %.200s", missing);
 }
 
+static bool open_for_build(struct call *call, struct tx *tx, const struct lease_row *lease,
+                           const struct json_list *wanted, struct wire_secrets *answer,
+                           struct error *err)
+{
+    struct wire_secret *secrets = arena_array(call->arena, wanted->n + 1, sizeof *secrets);
+
+    for (size_t i = 0; i < wanted->n; i++)
+        secrets[i].name = ((const struct str *)wanted->items)[i];
+    answer->secrets = (struct json_list){secrets, wanted->n};
+    return open_all(call, tx, lease->environment_id, wanted, answer, err);
+}
+
+/* All that its task declares and nothing else, while the sandbox is made ready for it. */
+static bool open_for_run(struct call *call, struct tx *tx, const struct lease_row *lease,
+                         struct wire_secrets *answer, struct error *err)
+{
+    struct json_list stored;
+
+    if (lease->state != LEASE_STARTING && lease->state != LEASE_CHECKPOINTING)
+        return error_set(err, ERR_CONFLICT, "a run is given its secrets while it starts");
+    return task_secrets_of_run(tx, lease->subject_id, call->arena, &answer->secrets, &stored,
+                               err) &&
+           open_all(call, tx, lease->environment_id, &stored, answer, err);
+}
+
 bool lease_secrets_post(struct call *call, struct response *res, struct error *err)
 {
     struct wire_secrets_wanted wanted;
@@ -213,10 +238,11 @@ bool lease_secrets_post(struct call *call, struct response *res, struct error *e
 
     if (!worker_read(call, wire_secrets_wanted_fields, &wanted, sizeof wanted, err) ||
         !store_begin(server_of(call)->store, &tx, err) ||
-        !lease_open(tx, call, &wanted.fence, false, &lease, err) ||
-        !lease_is_for(&lease, SUBJECT_BUILD, err))
+        !lease_open(tx, call, &wanted.fence, false, &lease, err))
         return false;
-    bool fine = open_all(call, tx, lease.environment_id, &wanted.names, &answer, err) &&
+    bool fine = (lease.subject == SUBJECT_RUN
+                     ? open_for_run(call, tx, &lease, &answer, err)
+                     : open_for_build(call, tx, &lease, &wanted.names, &answer, err)) &&
                 worker_answer(res, wire_secrets_fields, &answer, err);
     const struct wire_secret *secrets = answer.secrets.items;
     for (size_t i = 0; i < answer.secrets.n; i++)

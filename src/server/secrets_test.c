@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "server/service_suite.h"
+#include "server/task_secrets.h"
 #include "server/worker_testing.h"
 
 #define VALUE "correct-horse-battery-staple"
@@ -108,30 +109,88 @@ SERVICE_TEST(a_build_under_way_gets_the_secrets_it_names)
     CHECK_STR(service_text(service, "code"), "lease_stale");
 }
 
-SERVICE_TEST(a_run_gets_no_secret)
+/* A deployment whose task "secretive" declares TOKEN, and a worker that has taken a run of it. */
+static bool set_running(struct service *service, struct stage *stage, const char *body)
 {
-    struct stage stage;
-    CHECK(set_building(service, &stage) && build_end(&stage.worker, test_manifest) == 200);
-    CHECK_STATUS(service, put(service, stage.key, "TOKEN", VALUE), 201);
-    const char *promote =
-        arena_printf(&service->arena, "/api/deployments/%s/promote", stage.worker.subject);
-    CHECK_STATUS(service, service_ask(service, stage.key, "POST", promote, ""), 200);
-    CHECK(*service_start_run(service, stage.key, "hello", NULL) &&
-          worker_take(&stage.worker, "run"));
-    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ",\"names\":[\"TOKEN\"]"), 400);
-    CHECK(!service_says(service, VALUE));
+    struct error err;
+
+    *stage = (struct stage){.key = service_make_key(service, everything)};
+    return worker_join(&stage->worker, service, "one") && service_deploy(service, &err) &&
+           put(service, stage->key, "TOKEN", VALUE) == 201 &&
+           put(service, stage->key, "OTHER", "two") == 201 &&
+           service_ask(service, stage->key, "POST", "/api/runs", body) == 201 &&
+           worker_take(&stage->worker, "run");
 }
 
-SERVICE_TEST(a_task_that_declares_a_secret_is_refused_as_before)
+SERVICE_TEST(a_run_that_starts_gets_what_its_task_declares)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage, "{\"task_id\":\"secretive\"}"));
+    CHECK(!service_says(service, VALUE));
+    CHECK(service_says(service, "\"secret_names\":[\"TOKEN\"]"));
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ""), 409);
+    CHECK(lease_begin(&stage.worker) == 200);
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ",\"names\":[\"OTHER\"]"), 200);
+    CHECK_STR(service_text(service, "secrets.0.name"), "TOKEN");
+    CHECK_STR(service_text(service, "secrets.0.value"), VALUE);
+    CHECK_STR(service_text(service, "secrets.0.placement"), "env");
+    CHECK_STR(service_text(service, "secrets.0.target"), "TOKEN");
+    CHECK(!service_says(service, "two"));
+    CHECK(lease_start(&stage.worker) == 200);
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ""), 409);
+}
+
+SERVICE_TEST(a_binding_leads_to_another_stored_secret)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage,
+                      "{\"task_id\":\"secretive\",\"secrets\":{\"TOKEN\":\"vault:OTHER\",\"X\":"
+                      "\"vault:NONE\"}}"));
+    CHECK(lease_begin(&stage.worker) == 200);
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ""), 200);
+    CHECK_STR(service_text(service, "secrets.0.name"), "TOKEN");
+    CHECK_STR(service_text(service, "secrets.0.value"), "two");
+    CHECK(!service_says(service, VALUE) && !service_says(service, "\"X\""));
+}
+
+SERVICE_TEST(a_task_that_declares_none_gets_none)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage,
+                      "{\"task_id\":\"hello\",\"secrets\":{\"TOKEN\":\"vault:TOKEN\"}}"));
+    CHECK(lease_begin(&stage.worker) == 200);
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ",\"names\":[\"TOKEN\"]"), 200);
+    CHECK(!service_says(service, VALUE));
+    CHECK(json_count(buf_str(&service->answer.body), "secrets") == 0);
+}
+
+SERVICE_TEST(a_secret_that_is_not_stored_refuses_the_start_by_name)
 {
     struct error err;
     const char *key = service_make_key(service, everything);
     CHECK(service_deploy(service, &err));
+    CHECK_STATUS(service,
+                 service_ask(service, key, "POST", "/api/runs", "{\"task_id\":\"secretive\"}"),
+                 422);
+    CHECK_STR(service_text(service, "code"), "secret_missing");
+    CHECK_STR(service_text(service, "details.names.0"), "TOKEN");
     CHECK_STATUS(service, put(service, key, "TOKEN", VALUE), 201);
     CHECK_STATUS(service,
                  service_ask(service, key, "POST", "/api/runs",
-                             "{\"task_id\":\"secretive\",\"payload\":{}}"),
+                             "{\"task_id\":\"secretive\",\"secrets\":{\"TOKEN\":\"vault:NONE\"}}"),
                  422);
+    CHECK_STATUS(service, service_ask(service, key, "GET", "/api/runs?status=all", NULL), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "runs") == 0);
+}
+
+SERVICE_TEST(a_secret_deleted_after_the_start_is_told_to_the_worker)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage, "{\"task_id\":\"secretive\"}"));
+    CHECK(lease_begin(&stage.worker) == 200);
+    CHECK_STATUS(service, service_ask(service, stage.key, "DELETE", "/api/secrets/TOKEN", NULL),
+                 204);
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ""), 422);
     CHECK_STR(service_text(service, "code"), "secret_missing");
 }
 
@@ -149,6 +208,38 @@ SERVICE_TEST(a_sealed_value_opens_only_under_its_own_name)
     CHECK(service_change(service, &swap, NULL, 0, 1));
     CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ",\"names\":[\"TOKEN\"]"), 500);
     CHECK(!service_says(service, "two"));
+}
+
+TEST(a_declaration_is_held_to_the_rules)
+{
+    static const struct {
+        const char *rest;
+        bool is_fine;
+    } cases[] = {
+        {"\"env\",\"target\":\"A\"",                                              true },
+        {"\"env\",\"target\":\"LD_PRELOAD\"",                                     false},
+        {"\"env\",\"target\":\"HELMR_X\"",                                        false},
+        {"\"env\",\"target\":\"A=B\"",                                            false},
+        {"\"file\",\"target\":\"conf/key\",\"mode\":\"0640\",\"owner\":\"node\"", true },
+        {"\"file\",\"target\":\"/run/secrets/x\"",                                true },
+        {"\"file\",\"target\":\"/proc/x\"",                                       false},
+        {"\"file\",\"target\":\"/opt/helmr\"",                                    false},
+        {"\"file\",\"target\":\"a/../b\"",                                        false},
+        {"\"file\",\"target\":\"/\"",                                             false},
+        {"\"file\",\"target\":\"a\",\"mode\":\"1777\"",                           false},
+        {"\"file\",\"target\":\"a\",\"mode\":\"rw\"",                             false},
+        {"\"dir\",\"target\":\"/run/creds\",\"mode\":\"750\"",                    true },
+        {"\"pipe\",\"target\":\"/run/creds\"",                                    false},
+        {"\"env\",\"target\":\"A\",\"broker\":[]",                                false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        AUTO(arena_finish) struct arena arena = {0};
+        struct json_list list;
+        struct error err;
+        const char *text =
+            arena_printf(&arena, "[{\"name\":\"N\",\"placement\":%s}]", cases[i].rest);
+        CHECK(task_secrets_read(str_of(text), &arena, &list, &err) == cases[i].is_fine);
+    }
 }
 
 TEST(a_value_is_in_no_file_of_the_server)

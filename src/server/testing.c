@@ -288,7 +288,7 @@ bool service_deploy(struct service *service, struct error *err)
            insert_task(tx, service, sandbox_id, "hello", true, "[]", err) &&
            insert_task(tx, service, sandbox_id, "plain", false, "[]", err) &&
            insert_task(tx, service, sandbox_id, "secretive", true,
-                       "[{\"name\":\"TOKEN\",\"placement\":\"env\"}]", err) &&
+                       "[{\"name\":\"TOKEN\",\"placement\":\"env\",\"target\":\"TOKEN\"}]", err) &&
            store_commit(&tx, err);
 }
 

@@ -15,5 +15,9 @@ RETURNING id, version, created_ms, updated_ms;
 -- name: secret_remove (environment, name)
 DELETE FROM secrets WHERE environment_id = $1 AND name = $2;
 
--- name: secret_open (environment, name) -> sealed, key_id, wrapped
-SELECT sealed, key_id, wrapped FROM secrets WHERE environment_id = $1 AND name = $2;
+-- name: secret_open (environment, name) -> sealed, key_id, wrapped, version
+SELECT sealed, key_id, wrapped, version FROM secrets WHERE environment_id = $1 AND name = $2;
+
+-- name: run_secrets_get (run) -> bindings, declared
+SELECT r.secrets, t.secrets FROM runs r JOIN deployment_tasks t ON t.id = r.deployment_task_id
+WHERE r.id = $1;
