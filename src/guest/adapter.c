@@ -331,6 +331,17 @@ void adapter_result(struct adapter *adapter, const struct message_op_result *res
                                     .body = result->body});
 }
 
+void adapter_variable(struct adapter *adapter, struct str name, struct str value)
+{
+    tell(adapter, MESSAGE_A_ENV, &(struct message_a_env){.name = name, .value = value});
+}
+
+void adapter_owe(struct adapter *adapter, const struct message_secrets_ready *ready)
+{
+    adapter->ready = *ready;
+    adapter->owes_ready = true;
+}
+
 bool adapter_payload(struct adapter *adapter, struct str bytes, bool is_end, struct error *err)
 {
     if (adapter->has_ended)
@@ -398,6 +409,10 @@ void adapter_settle(struct adapter *adapter)
         } else {
             give_up(adapter, &err);
         }
+    }
+    if (adapter->owes_ready && !adapter->has_ended && !adapter->channel.has_secret) {
+        adapter->owes_ready = false;
+        agent_send(adapter->program->agent, MESSAGE_SECRETS_READY, &adapter->ready);
     }
     credit_payload(adapter);
     if (!adapter->has_ended)

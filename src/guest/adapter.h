@@ -25,6 +25,8 @@ struct adapter {
     uint64_t payload_left, payload_unstored; /* still to come; queued here, not credited */
     uint16_t output_stream;                  /* ours to the host, 0: none */
     uint64_t output_left;
+    struct message_secrets_ready ready; /* for the host, once no variable is left in our buffers */
+    bool owes_ready;
 };
 
 struct adapter *adapter_create(struct program *program, int fd);
@@ -35,6 +37,12 @@ void adapter_cancel(struct adapter *adapter, const struct message_cancel *cancel
 void adapter_result(struct adapter *adapter, const struct message_op_result *result);
 bool adapter_payload(struct adapter *adapter, struct str bytes, bool is_end,
                      struct error *err) MUST_USE;
+
+/* One of its environment, before the release. */
+void adapter_variable(struct adapter *adapter, struct str name, struct str value);
+
+/* Sends `ready` to the host when every variable is on its way. */
+void adapter_owe(struct adapter *adapter, const struct message_secrets_ready *ready);
 
 /* Flushes, gives credit back, decides what to watch. */
 void adapter_settle(struct adapter *adapter);

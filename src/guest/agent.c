@@ -14,8 +14,8 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "guest/adapter.h"
+#include "guest/deliver.h"
 #include "guest/program.h"
-#include "guest/secrets.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
 
@@ -156,28 +156,6 @@ static void take_setup(struct agent *agent, const struct message_setup *setup)
     });
 }
 
-static void take_secret(struct agent *agent, const struct message_secret *secret)
-{
-    struct error err = {0};
-
-    if (!agent->sandbox.is_ready)
-        refuse_text(agent, secret->id, "secrets", "the sandbox is not ready");
-    else if (!secrets_add(&agent->secrets, secret, &err))
-        agent_refuse(agent, secret->id, "secrets",
-                     err.code == ERR_FORBIDDEN ? "unsafe_path" : "invalid_request", &err);
-}
-
-static void take_secrets_end(struct agent *agent, const struct message_secrets_end *end)
-{
-    struct error err = {0};
-
-    if (!secrets_complete(agent->secrets, end, &err))
-        agent_refuse(agent, end->id, "secrets", "invalid_request", &err);
-    else
-        agent_send(agent, MESSAGE_SECRETS_READY,
-                   &(struct message_secrets_ready){end->id, end->program, end->count});
-}
-
 static void take_launch(struct agent *agent, const struct message_launch *launch)
 {
     if (!agent->sandbox.is_ready || agent->is_stopping)
@@ -252,8 +230,8 @@ static bool take_message(void *arg, const struct message *message, struct error 
     switch ((unsigned)message->type) {
     case MESSAGE_PING: take_ping(agent, &message->ping); break;
     case MESSAGE_SETUP: take_setup(agent, &message->setup); break;
-    case MESSAGE_SECRET: take_secret(agent, &message->secret); break;
-    case MESSAGE_SECRETS_END: take_secrets_end(agent, &message->secrets_end); break;
+    case MESSAGE_SECRET: deliver_secret(agent, &message->secret); break;
+    case MESSAGE_SECRETS_END: deliver_end(agent, &message->secrets_end); break;
     case MESSAGE_LAUNCH: take_launch(agent, &message->launch); break;
     case MESSAGE_RELEASE: take_for_program(agent, message, message->release.program); break;
     case MESSAGE_SIGNAL: take_for_program(agent, message, message->signal.program); break;
@@ -319,15 +297,6 @@ static bool flush(struct agent *agent, struct error *err)
     return true;
 }
 
-static void drop_secrets(struct agent *agent)
-{
-    while (agent->secrets) {
-        struct secrets *set = agent->secrets;
-        agent->secrets = set->next;
-        secrets_destroy(set, NULL);
-    }
-}
-
 /* Programs may have more to say once the channel has taken something, so twice. */
 static void agent_settle(struct agent *agent)
 {
@@ -340,7 +309,7 @@ static void agent_settle(struct agent *agent)
             program_settle(p);
         }
         if (agent->is_stopping && !agent->programs && !agent->is_done) {
-            drop_secrets(agent);
+            deliver_drop(agent);
             sandbox_clear(&agent->sandbox);
             agent_send(agent, MESSAGE_DONE, &(struct message_done){.id = agent->shutdown_id});
             agent->is_done = true;
@@ -388,7 +357,7 @@ int agent_run(struct agent *agent)
     flush_to_the_end(agent);
     while (agent->programs)
         program_destroy(agent->programs);
-    drop_secrets(agent);
+    deliver_drop(agent);
     channel_finish(&agent->channel);
     arena_finish(&agent->sandbox.arena);
     loop_destroy(agent->loop);

@@ -229,6 +229,17 @@ struct adapter_play {
     bool is_started, has_payload, is_cancelled;
 };
 
+static int take_variable(const struct message_a_env *variable)
+{
+    char name[256];
+    AUTO_FREE char *value = alloc(variable->value.len + 1);
+
+    snprintf(name, sizeof name, "%.*s", (int)variable->name.len, variable->name.ptr);
+    memcpy(value, variable->value.ptr, variable->value.len);
+    value[variable->value.len] = '\0';
+    return setenv(name, value, 1);
+}
+
 static bool play_message(void *arg, const struct message *message, struct error *err)
 {
     struct adapter_play *play = arg;
@@ -237,6 +248,8 @@ static bool play_message(void *arg, const struct message *message, struct error 
         play->is_cancelled = true;
         return true;
     }
+    if (message->type == MESSAGE_A_ENV)
+        return take_variable(&message->a_env) == 0;
     if (message->type != MESSAGE_A_START)
         return true;
     snprintf(play->mode, sizeof play->mode, "%.*s", (int)message->a_start.options.len,
@@ -317,6 +330,18 @@ static int play_failure(struct adapter_play *play)
     return wait_for_ever();
 }
 
+/* Commands of the probe that a task can play too. */
+static void play_look(const char *mode)
+{
+    if (strncmp(mode, "cat ", 4) == 0)
+        (void)!cat(mode + 4);
+    else if (strncmp(mode, "list ", 5) == 0)
+        (void)!list(mode + 5);
+    else if (strcmp(mode, "env") == 0)
+        (void)!show(environ);
+    fflush(stdout);
+}
+
 static void play_finish(struct adapter_play *play)
 {
     channel_finish(&play->channel);
@@ -347,6 +372,7 @@ static int play_node(void)
         !say(&play, MESSAGE_A_LOG,
              &(struct message_a_log){.level = LEVEL_INFO, .message = STR("loaded"), .at_ms = 1}))
         return 4;
+    play_look(play.mode);
     if (strcmp(play.mode, "fail") == 0)
         return play_failure(&play);
     if (strcmp(play.mode, "exit") == 0)

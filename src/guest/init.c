@@ -66,6 +66,8 @@ static void mount_namespace(const struct init_spec *spec)
     char path[ROOT_PATH_MAX];
     struct error err;
 
+    if (spec->mounts_fd >= 0 && !sharing_send_mounts(spec->mounts_fd, &err))
+        fail_with(spec, &err);
     /* gVisor knows no propagation, and so needs none turned off. */
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 && errno != EINVAL)
         fail(spec, STAGE_MOUNT, "making the mounts private");

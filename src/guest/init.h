@@ -59,6 +59,7 @@ struct init_spec {
     int self_fd;                   /* this binary */
     int control_fd;                /* orders in, one init_exit out */
     int report_fd;
+    int mounts_fd; /* gets the namespace of the mounts, or -1 */
     bool masks_proc;
 };
 

@@ -15,7 +15,7 @@ enum { PIPE_BYTES = 262144 };
 /* Both ends of everything between agent and program; the program's are closed here after the
  * init has its copies. */
 struct plumbing {
-    int in[2], out[2], err[2], report[2], control[2], adapter[2];
+    int in[2], out[2], err[2], report[2], control[2], adapter[2], mounts[2];
 };
 
 static void close_pair(int pair[2])
@@ -34,6 +34,7 @@ static void plumbing_finish(struct plumbing *plumbing)
     close_pair(plumbing->report);
     close_pair(plumbing->control);
     close_pair(plumbing->adapter);
+    close_pair(plumbing->mounts);
 }
 
 /* Only the agent's end may not block; `ours` is its index. */
@@ -63,12 +64,14 @@ static bool plumbing_make(struct plumbing *plumbing, bool has_stdin, bool has_ad
         {-1, -1},
         {-1, -1},
         {-1, -1},
+        {-1, -1},
         {-1, -1}
     };
     return (!has_stdin || make_pipe(plumbing->in, 1, err)) && make_pipe(plumbing->out, 0, err) &&
            make_pipe(plumbing->err, 0, err) && make_pipe(plumbing->report, 0, err) &&
            make_sockets(plumbing->control, err) &&
-           (!has_adapter || make_sockets(plumbing->adapter, err));
+           (!has_adapter ||
+            (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->mounts, err)));
 }
 
 static bool open_streams(struct agent *agent, const struct message_launch *launch,
@@ -97,12 +100,11 @@ static char **texts(struct arena *arena, struct str_list list)
     return array;
 }
 
-static bool choose_user(struct program *program, struct str name, struct user *user,
-                        struct error *err)
+static bool choose_user(struct program *program, struct str name, struct error *err)
 {
     if (name.len)
-        return user_resolve(SANDBOX_ROOT, name, user, err);
-    *user = program->agent->sandbox.user;
+        return user_resolve(SANDBOX_ROOT, name, &program->user, err);
+    program->user = program->agent->sandbox.user;
     return true;
 }
 
@@ -128,13 +130,13 @@ static bool start_init(struct program *program, const struct message_launch *lau
     const struct sandbox *sandbox = &program->agent->sandbox;
     const char *fallback = sandbox->mount ? sandbox->mount : sandbox->workdir;
     const char *cwd = launch->cwd.len ? arena_text(arena, launch->cwd) : fallback;
+    const struct user *user = &program->user;
     struct environment env;
-    struct user user;
 
-    if (!choose_root(program, err) || !choose_user(program, launch->user, &user, err) ||
-        (program->secrets && !secrets_place(program->secrets, &user, err)))
+    if (!choose_root(program, err) || !choose_user(program, launch->user, err) ||
+        (program->secrets && !secrets_place(program->secrets, user, err)))
         return false;
-    environment_build(&env, arena, sandbox->env, launch->env, &user, cwd);
+    environment_build(&env, arena, sandbox->env, launch->env, user, cwd);
     if (program->adapter)
         environment_put_value(&env, arena, "HELMR_CONTROL_FD", "3");
 
@@ -145,13 +147,14 @@ static bool start_init(struct program *program, const struct message_launch *lau
         .env = env.block,
         .path = environment_get(&env, "PATH"),
         .cwd = cwd,
-        .user = &user,
+        .user = user,
         .secrets = program->secrets,
         .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
         .adapter_fd = plumbing->adapter[1],
         .self_fd = program->agent->self_fd,
         .control_fd = plumbing->control[1],
         .report_fd = plumbing->report[1],
+        .mounts_fd = sandbox->shares_mounts ? -1 : plumbing->mounts[1],
         .masks_proc = program->agent->masks_proc,
     };
     return init_start(&spec, &program->init_pid, err);
@@ -187,6 +190,7 @@ static struct program *add_program(struct agent *agent, const struct message_lau
         .kind = (enum program_kind)launch->kind,
         .report_fd = -1,
         .control_fd = -1,
+        .mounts_fd = -1,
         .root = SANDBOX_ROOT,
     };
     program->main_name = arena_text(&program->arena, launch->argv.items[0]);
@@ -236,6 +240,7 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     }
     program->report_fd = take_fd(&plumbing.report[0]);
     program->control_fd = take_fd(&plumbing.control[0]);
+    program->mounts_fd = take_fd(&plumbing.mounts[0]);
     if (!program_watch(program, &err))
         agent_die(agent, &err);
 }

@@ -4,11 +4,15 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "base/own.h"
 
 enum { TARGET_MAX = 4200, OPTIONS_MAX = 3 * 4200 };
+
+/* Of open_tree and move_mount; not every C library has a name for them. */
+enum { TREE_CLONE = 1, TREE_IS_SOURCE = 4 };
 
 bool mount_tmpfs(const char *target, unsigned long flags, const char *options, struct error *err)
 {
@@ -33,13 +37,28 @@ bool mount_bind(const char *source, const char *target, bool is_read_only, struc
     return true;
 }
 
+static const unsigned long secret_flags = MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
 bool mount_secret(const char *source, const char *target, struct error *err)
 {
-    unsigned long flags = MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
-
-    if (mount(source, target, NULL, flags, NULL) != 0)
+    if (mount(source, target, NULL, secret_flags, NULL) != 0)
         return error_errno(err, "binding it");
-    if (mount(NULL, target, NULL, flags | MS_REMOUNT, NULL) != 0 && errno != EINVAL)
+    if (mount(NULL, target, NULL, secret_flags | MS_REMOUNT, NULL) != 0 && errno != EINVAL)
+        return error_errno(err, "making it read-only");
+    return true;
+}
+
+bool mount_tree(const char *source, int *tree, struct error *err)
+{
+    *tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, TREE_CLONE | O_CLOEXEC);
+    return *tree >= 0 || error_errno(err, "copying the mount of %s", source);
+}
+
+bool mount_secret_tree(int tree, const char *target, struct error *err)
+{
+    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, target, TREE_IS_SOURCE) != 0)
+        return error_errno(err, "attaching it");
+    if (mount(NULL, target, NULL, secret_flags | MS_REMOUNT, NULL) != 0)
         return error_errno(err, "making it read-only");
     return true;
 }

@@ -12,8 +12,13 @@ bool mount_tmpfs(const char *target, unsigned long flags, const char *options,
 bool mount_bind(const char *source, const char *target, bool is_read_only,
                 struct error *err) MUST_USE;
 
-/* One file of a tmpfs, read-only and not to be run. */
+/* A file or directory of a tmpfs, read-only and not to be run. */
 bool mount_secret(const char *source, const char *target, struct error *err) MUST_USE;
+
+/* The same in two steps, for a target in other mounts than the source: a copy of the mount that is
+ * in no table, and its place in the table of whoever calls then. */
+bool mount_tree(const char *source, int *tree, struct error *err) MUST_USE;
+bool mount_secret_tree(int tree, const char *target, struct error *err) MUST_USE;
 
 bool mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
                    struct error *err) MUST_USE;

@@ -264,6 +264,7 @@ void program_destroy(struct program *program)
     adapter_destroy(program->adapter);
     auto_close(&program->report_fd);
     auto_close(&program->control_fd);
+    auto_close(&program->mounts_fd);
     clear_secrets(program);
     if (program->agent->sandbox.shares_mounts)
         sharing_clear_root(program->root);

@@ -7,6 +7,7 @@
 
 #include "guest/agent.h"
 #include "guest/init.h"
+#include "guest/user.h"
 
 struct adapter;
 
@@ -37,6 +38,8 @@ struct program {
     enum program_kind kind;
     pid_t init_pid;
     int report_fd, control_fd;
+    int mounts_fd; /* brings the namespace of its mounts; -1: it shares the agent's, or has no use
+                    */
     struct loop_source *report_source, *control_source;
     struct program_output out[2];
     struct program_input in;
@@ -50,6 +53,7 @@ struct program {
     bool is_killed;        /* beyond any grace */
     const char *main_name; /* argv[0] */
     const char *root;      /* what it sees as / */
+    struct user user;
 };
 
 /* Starts what LAUNCH asks for; every failure becomes LAUNCH_FAILED, followed by QUIESCED. */

@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/file.h"
 #include "base/own.h"
+#include "guest/confine.h"
 #include "guest/mounts.h"
 #include "guest/path.h"
 #include "guest/sandbox.h"
@@ -18,15 +21,22 @@
 
 struct secret_file {
     struct secret_file *next;
-    const char *path;   /* inside the root */
-    const char *source; /* on the tmpfs */
+    const char *path;   /* inside the root: where it, or its directory, is bound */
+    const char *check;  /* inside the root: what must be readable */
+    const char *source; /* on the tmpfs: what is bound */
+    const char *value;  /* on the tmpfs: the file itself */
     const char *owner;  /* empty: the program's user */
-    mode_t mode;
-    int fd; /* of the value */
+    mode_t mode;        /* of what is bound */
+    int fd;             /* of the value */
     size_t len;
+    dev_t device; /* of what is bound */
+    ino_t inode;
+    int tree;   /* a mount that is in no table yet, or -1 */
     int parent; /* in the sandbox's root, -1 until placed */
     const char *name;
-    bool is_new; /* the placeholder is ours */
+    bool is_directory;
+    bool is_shared; /* an earlier one binds the directory */
+    bool is_new;    /* the placeholder is ours */
 };
 
 struct secret_directory {
@@ -81,43 +91,125 @@ static struct secrets *find_or_make(struct secrets **sets, uint32_t program)
     return set;
 }
 
+static bool variable_is_allowed(const struct message_secret *secret, struct error *err)
+{
+    struct str name = secret->target;
+    bool is_name = name.len > 0 && !(name.ptr[0] >= '0' && name.ptr[0] <= '9');
+
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        is_name = is_name && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                              (c >= '0' && c <= '9') || c == '_');
+    }
+    if (!is_name || (name.len >= 3 && memcmp(name.ptr, "LD_", 3) == 0) ||
+        (name.len >= 6 && memcmp(name.ptr, "HELMR_", 6) == 0))
+        return error_set(err, ERR_FORBIDDEN, "a secret may not be the variable %.*s", (int)name.len,
+                         name.ptr);
+    return !memchr(secret->value.ptr, 0, secret->value.len) ||
+           error_set(err, ERR_INVALID, "a variable holds no NUL");
+}
+
+static bool name_is_file(struct str name)
+{
+    return name.len > 0 && name.len < 256 && !memchr(name.ptr, '/', name.len) &&
+           !str_equal(name, STR(".")) && !str_equal(name, STR(".."));
+}
+
 static bool is_acceptable(const struct message_secret *secret, struct error *err)
 {
-    if (secret->program == 0 || secret->placement != SECRET_IN_FILE)
-        return error_set(err, ERR_UNSUPPORTED, "secrets are files of one program");
+    if (secret->program == 0)
+        return error_set(err, ERR_UNSUPPORTED, "a secret is for one program");
+    if (secret->placement == SECRET_IN_ENVIRONMENT)
+        return variable_is_allowed(secret, err);
+    if (secret->placement != SECRET_IN_FILE && secret->placement != SECRET_IN_DIRECTORY)
+        return error_set(err, ERR_UNSUPPORTED, "placement %u is not known", secret->placement);
     if (secret->mode & ~0777u)
         return error_set(err, ERR_INVALID, "a secret's mode is at most 0777");
+    if (secret->placement == SECRET_IN_DIRECTORY && !name_is_file(secret->name))
+        return error_set(err, ERR_INVALID, "a secret in a directory needs a name");
     return path_is_allowed(secret->target, err);
+}
+
+static struct secret_file *find_directory(const struct secrets *set, const char *path)
+{
+    struct secret_file *file = set->files;
+
+    while (file && !(file->is_directory && strcmp(file->path, path) == 0))
+        file = file->next;
+    return file;
+}
+
+static void append(struct secrets *set, struct secret_file *file)
+{
+    if (set->last)
+        set->last->next = file;
+    else
+        set->files = file;
+    set->last = file;
+}
+
+/* Where on the tmpfs it goes: a file, or a directory with a file that has the secret's name. */
+static bool choose_source(struct secrets *set, const struct message_secret *secret,
+                          struct secret_file *file, struct error *err)
+{
+    const struct secret_file *shared = file->is_directory ? find_directory(set, file->path) : NULL;
+
+    if (shared && (shared->mode != file->mode || strcmp(shared->owner, file->owner) != 0))
+        return error_set(err, ERR_INVALID, "secrets in one directory have one mode and owner");
+    file->is_shared = shared != NULL;
+    file->source =
+        shared ? shared->source : arena_printf(&set->arena, STORE "/%u-%zu", set->program, set->n);
+    file->value = file->source;
+    file->check = file->path;
+    if (!file->is_directory)
+        return true;
+    const char *name = arena_text(&set->arena, secret->name);
+    file->value = arena_printf(&set->arena, "%s/%s", file->source, name);
+    file->check = arena_printf(&set->arena, "%s/%s", file->path, name);
+    return shared || mkdir(file->source, 0700) == 0 || error_errno(err, "making %s", file->source);
+}
+
+static bool store(struct secrets *set, const struct message_secret *secret, struct error *err)
+{
+    struct secret_file *file = arena_alloc(&set->arena, sizeof *file);
+    struct stat bound;
+
+    *file = (struct secret_file){
+        .path = arena_text(&set->arena, secret->target),
+        .owner = arena_text(&set->arena, secret->owner),
+        .mode = secret->mode,
+        .len = secret->value.len,
+        .tree = -1,
+        .parent = -1,
+        .name = "",
+        .is_directory = secret->placement == SECRET_IN_DIRECTORY,
+    };
+    if (!choose_source(set, secret, file, err))
+        return false;
+    AUTO_FD int fd = open(file->value, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+    if (fd < 0 || stat(file->source, &bound) != 0)
+        return error_errno(err, "making %s", file->value);
+    file->device = bound.st_dev;
+    file->inode = bound.st_ino;
+    file->fd = take_fd(&fd);
+    append(set, file);
+    if (!fd_write_all(file->fd, secret->value, err))
+        return error_wrap(err, "storing the secret of %s", file->path);
+    return true;
 }
 
 bool secrets_add(struct secrets **sets, const struct message_secret *secret, struct error *err)
 {
-    if (!is_acceptable(secret, err) || !make_store(err))
+    bool is_stored = secret->placement != SECRET_IN_ENVIRONMENT;
+
+    if (!is_acceptable(secret, err) || (is_stored && !make_store(err)))
         return false;
     struct secrets *set = find_or_make(sets, secret->program);
     if (set->is_complete || set->n == SECRETS_MAX)
         return error_set(err, ERR_LIMIT, "program %u has all its secrets", secret->program);
-
-    const char *source = arena_printf(&set->arena, STORE "/%u-%zu", set->program, set->n);
-    AUTO_FD int fd = open(source, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    if (fd < 0)
-        return error_errno(err, "making %s", source);
-    struct secret_file *file = arena_alloc(&set->arena, sizeof *file);
-    *file = (struct secret_file){
-        .next = set->files,
-        .path = arena_text(&set->arena, secret->target),
-        .source = source,
-        .owner = arena_text(&set->arena, secret->owner),
-        .mode = secret->mode ? secret->mode : 0400,
-        .fd = take_fd(&fd),
-        .len = secret->value.len,
-        .parent = -1,
-        .name = "",
-    };
-    set->files = file;
+    if (is_stored && !store(set, secret, err))
+        return false;
     set->n++;
-    if (!fd_write_all(file->fd, secret->value, err))
-        return error_wrap(err, "storing the secret of %s", file->path);
     return true;
 }
 
@@ -181,6 +273,16 @@ static bool make_parents(struct secrets *set, const char *path, const struct use
     return true;
 }
 
+static bool make_new(struct secret_file *file)
+{
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+    if (file->is_directory)
+        return mkdirat(file->parent, file->name, 0700) == 0;
+    AUTO_FD int fd = openat(file->parent, file->name, flags, 0400);
+    return fd >= 0;
+}
+
 static bool make_placeholder(struct secret_file *file, struct error *err)
 {
     struct stat info;
@@ -188,17 +290,16 @@ static bool make_placeholder(struct secret_file *file, struct error *err)
     if (!path_parent(SANDBOX_ROOT, file->path, false, &file->parent, &file->name, err))
         return false;
     if (fstatat(file->parent, file->name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (S_ISREG(info.st_mode))
+        if (file->is_directory ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode))
             return true;
         return error_set(err, ERR_FORBIDDEN, "the image has a %s there",
                          S_ISDIR(info.st_mode)   ? "directory"
                          : S_ISLNK(info.st_mode) ? "link"
+                         : S_ISREG(info.st_mode) ? "file"
                                                  : "special file");
     }
-    int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    AUTO_FD int fd = errno == ENOENT ? openat(file->parent, file->name, flags, 0400) : -1;
-    if (fd < 0)
-        return error_errno(err, "making the file to bind it on");
+    if (errno != ENOENT || !make_new(file))
+        return error_errno(err, "making what it is bound on");
     file->is_new = true;
     return true;
 }
@@ -213,8 +314,15 @@ static bool place(struct secrets *set, struct secret_file *file, const struct us
             return false;
         user = &other;
     }
-    if (fchown(file->fd, user->uid, user->gid) != 0 || fchmod(file->fd, file->mode) != 0)
+    /* Whoever may enter its directory may read it, and nobody runs it. */
+    mode_t mode = file->is_directory ? file->mode & 0666 : file->mode;
+    if (fchown(file->fd, user->uid, user->gid) != 0 || fchmod(file->fd, mode) != 0)
         return error_errno(err, "giving it to its owner");
+    if (file->is_shared)
+        return true;
+    if (file->is_directory &&
+        (chown(file->source, user->uid, user->gid) != 0 || chmod(file->source, file->mode) != 0))
+        return error_errno(err, "giving its directory to its owner");
     return make_parents(set, file->path, user, err) && make_placeholder(file, err);
 }
 
@@ -233,17 +341,20 @@ static bool bind_file(const struct secret_file *file, const char *root, struct e
 {
     AUTO_FD int parent = -1;
     const char *name = "";
-    struct stat wanted, bound;
+    struct stat bound;
 
+    if (file->is_shared)
+        return true;
     if (!path_parent(root, file->path, false, &parent, &name, err))
         return false;
     if (fchdir(parent) != 0)
         return error_errno(err, "entering its directory");
-    if (!mount_secret(file->source, name, err))
+    if (file->tree >= 0 ? !mount_secret_tree(file->tree, name, err)
+                        : !mount_secret(file->source, name, err))
         return false;
-    if (fstat(file->fd, &wanted) != 0 || fstatat(parent, name, &bound, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(parent, name, &bound, AT_SYMLINK_NOFOLLOW) != 0)
         return error_errno(err, "looking at it");
-    if (wanted.st_dev != bound.st_dev || wanted.st_ino != bound.st_ino)
+    if (file->device != bound.st_dev || file->inode != bound.st_ino)
         return error_set(err, ERR_FORBIDDEN, "something else is in its place");
     return true;
 }
@@ -260,11 +371,71 @@ bool secrets_bind(const struct secrets *set, const char *root, struct error *err
 const char *secrets_unreadable(const struct secrets *set)
 {
     for (const struct secret_file *file = set->files; file; file = file->next) {
-        AUTO_FD int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        AUTO_FD int fd = open(file->check, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
-            return file->path;
+            return file->check;
     }
     return NULL;
+}
+
+/* The mounts are copied while the tmpfs can still be named, and attached where it cannot. */
+static bool enter_mounts(const struct secrets *set, int mounts, struct error *err)
+{
+    for (struct secret_file *file = set->files; file; file = file->next) {
+        if (!file->is_shared && !mount_tree(file->source, &file->tree, err))
+            return false;
+    }
+    return setns(mounts, CLONE_NEWNS) == 0 || error_errno(err, "entering the program's mounts");
+}
+
+/* In a child, which does not come back from where this leads. */
+static bool attach(const struct secrets *set, const struct secrets_program *program,
+                   struct error *err)
+{
+    bool is_apart = program->mounts >= 0;
+
+    if (is_apart && !enter_mounts(set, program->mounts, err))
+        return false;
+    if (!secrets_bind(set, is_apart ? "/" : program->root, err))
+        return false;
+    if (!is_apart && chroot(program->root) != 0)
+        return error_errno(err, "entering the image root");
+    if (chdir("/") != 0 || !confine_user(program->user))
+        return error_errno(err, "becoming the user");
+    const char *path = secrets_unreadable(set);
+    return !path ||
+           error_set(err, ERR_UNPROCESSABLE, "the secret at %s: %s", path, strerror(errno));
+}
+
+bool secrets_attach(const struct secrets *set, const struct secrets_program *program,
+                    struct error *err)
+{
+    struct error told;
+    int report[2];
+
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return error_errno(err, "making a pipe");
+    AUTO_FD int in = report[0], out = report[1];
+    pid_t child = fork();
+    if (child < 0)
+        return error_errno(err, "forking");
+    if (child == 0) {
+        if (attach(set, program, &told))
+            _exit(0);
+        (void)!write(out, &told, sizeof told);
+        _exit(1);
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR)
+            return error_errno(err, "waiting for the secrets");
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (read(in, &told, sizeof told) != sizeof told)
+        return error_set(err, ERR_INTERNAL, "the secrets could not be attached");
+    *err = told;
+    return false;
 }
 
 static void overwrite(const struct secret_file *file)
@@ -279,7 +450,7 @@ static void overwrite(const struct secret_file *file)
             break;
         at += put > 0 ? (size_t)put : 0;
     }
-    (void)!unlink(file->source);
+    (void)!unlink(file->value);
     close(file->fd);
 }
 
@@ -305,7 +476,9 @@ static void unbind(const struct secret_file *file, const char *root)
 static void unplace(const struct secret_file *file)
 {
     if (file->is_new)
-        (void)!unlinkat(file->parent, file->name, 0);
+        (void)!unlinkat(file->parent, file->name, file->is_directory ? AT_REMOVEDIR : 0);
+    if (file->is_directory)
+        (void)!rmdir(file->source);
     auto_close(&file->parent);
 }
 

@@ -1,9 +1,10 @@
-/* Secrets as files for one program.
+/* Secrets as files and directories for one program.
  *
  * A value is on a tmpfs of the agent (0700, bounded) from its SECRET to the end of the program,
  * and in no other memory of ours. Only that program's mounts show it, bound read-only over what
  * is at its path or over a placeholder. When the program has ended the value is overwritten, and
  * placeholders and directories made for them are gone: none of it can get into a layer.
+ * A variable is only checked and counted here: its value goes straight on to the program.
  */
 #pragma once
 
@@ -11,21 +12,21 @@
 #include "guest/user.h"
 #include "protocol/message.h"
 
-struct secret_file;      /* one value */
+struct secret_file;      /* one value, with where it is bound */
 struct secret_directory; /* made for a path of them */
 
 struct secrets {
     struct secrets *next;
     struct arena arena;
     uint32_t program;
-    struct secret_file *files;
+    struct secret_file *files, *last;
     struct secret_directory *directories;
     size_t n;
     bool is_complete; /* SECRETS_END came */
 };
 
 /* Takes one value into the set of its program, which is made when it is the first. The caller
- * wipes the message. ERR_FORBIDDEN: a path that no secret may have. */
+ * wipes the message. ERR_FORBIDDEN: a path or a variable that no secret may have. */
 bool secrets_add(struct secrets **sets, const struct message_secret *secret,
                  struct error *err) MUST_USE;
 
@@ -40,6 +41,18 @@ bool secrets_take(struct secrets **sets, uint32_t program, struct secrets **set,
 /* In the agent: gives the files to the program's user and makes what they are to be bound on.
  * ERR_FORBIDDEN: a link on the way, or something at the path that is no file. */
 bool secrets_place(struct secrets *set, const struct user *user, struct error *err) MUST_USE;
+
+/* Where a program that runs already has its mounts. */
+struct secrets_program {
+    int mounts;       /* the namespace; -1 when it shares the agent's table of mounts */
+    const char *root; /* with a shared table */
+    const struct user *user;
+};
+
+/* After secrets_place, for a program that runs: a child binds everything in the program's mounts
+ * and then looks at it as the program's user. ERR_UNPROCESSABLE: it cannot be read. */
+bool secrets_attach(const struct secrets *set, const struct secrets_program *program,
+                    struct error *err) MUST_USE;
 
 /* In the program's init, below its root; changes the current directory. */
 bool secrets_bind(const struct secrets *set, const char *root, struct error *err) MUST_USE;

@@ -10,6 +10,7 @@ static bool send_secret(struct harness *harness, uint32_t program, const char *p
         .program = program,
         .placement = SECRET_IN_FILE,
         .target = str_of(path),
+        .mode = 0400,
         .owner = str_of(owner),
         .value = bytes,
     };

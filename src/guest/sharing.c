@@ -1,9 +1,11 @@
 #include "guest/sharing.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -111,6 +113,51 @@ bool sharing_copy_root(const struct sandbox *sandbox, const char *root, struct e
         if (!mount_bind(source, target, sandbox->mounts[i].is_read_only, err))
             return false;
     }
+    return true;
+}
+
+union rights {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+bool sharing_send_mounts(int socket, struct error *err)
+{
+    AUTO_FD int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    struct iovec one = {.iov_base = (char[]){'m'}, .iov_len = 1};
+    union rights rights = {
+        .header = {.cmsg_len = CMSG_LEN(sizeof mounts),
+                   .cmsg_level = SOL_SOCKET,
+                   .cmsg_type = SCM_RIGHTS}
+    };
+    struct msghdr message = {.msg_iov = &one,
+                             .msg_iovlen = 1,
+                             .msg_control = rights.bytes,
+                             .msg_controllen = sizeof rights.bytes};
+
+    if (mounts < 0)
+        return error_errno(err, "opening the program's mounts");
+    memcpy(CMSG_DATA(&rights.header), &mounts, sizeof mounts);
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ||
+           error_errno(err, "passing the program's mounts on");
+}
+
+bool sharing_take_mounts(int socket, int *mounts, struct error *err)
+{
+    char byte;
+    struct iovec one = {.iov_base = &byte, .iov_len = 1};
+    union rights rights = {0};
+    struct msghdr message = {.msg_iov = &one,
+                             .msg_iovlen = 1,
+                             .msg_control = rights.bytes,
+                             .msg_controllen = sizeof rights.bytes};
+
+    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
+        return error_errno(err, "taking the program's mounts");
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof *mounts))
+        return error_set(err, ERR_INTERNAL, "the program's mounts did not come");
+    memcpy(mounts, CMSG_DATA(header), sizeof *mounts);
     return true;
 }
 

@@ -134,7 +134,7 @@ bool channel_send(struct channel *channel, enum message_type type, const void *m
     const struct message_info *info = message_info(type);
     if (!info || !(info->senders & (unsigned)channel->side))
         return error_set(err, ERR_INTERNAL, "message %d is not ours to send", (int)type);
-    channel->has_secret |= type == MESSAGE_SECRET;
+    channel->has_secret |= type == MESSAGE_SECRET || type == MESSAGE_A_ENV;
     if (channel->has_secret)
         frame_make_room(&channel->control, FRAME_HEADER_LEN + info->limit);
     if (!frame_append(&channel->control, type, message, err))

@@ -138,9 +138,9 @@ bool task_secrets_bind(struct tx *tx, const char *environment, struct str declar
                        const struct json_map *given, struct arena *arena,
                        struct task_bindings *bound, struct error *err)
 {
-    AUTO(buf_finish)
-    struct buf bindings = {.max = TEXT_MAX},
-               names = {.max = TEXT_MAX}, missing = {.max = TEXT_MAX};
+    AUTO(buf_finish) struct buf bindings = {.max = TEXT_MAX};
+    AUTO(buf_finish) struct buf names = {.max = TEXT_MAX};
+    AUTO(buf_finish) struct buf missing = {.max = TEXT_MAX};
     struct binding binding = {
         tx, environment, arena, json_begin(&bindings), json_begin(&names), json_begin(&missing), 0};
     struct json_list secrets;

@@ -85,7 +85,10 @@ static bool run_program(struct image_part *image, const struct image_step_run *s
     for (size_t i = 0; i < step->n_mounts; i++)
         binds[i] = (struct sandbox_bind){step->mounts[i].source, step->mounts[i].target, true};
     for (size_t i = 0; i < step->n_secrets; i++)
-        secrets[i] = (struct guest_secret){step->secrets[i].path, step->secrets[i].value};
+        secrets[i] = (struct guest_secret){.target = step->secrets[i].path,
+                                           .value = step->secrets[i].value,
+                                           .placement = SECRET_IN_FILE,
+                                           .mode = 0400};
     const struct build_program job = {
         .layout = LAYOUT_DIRECT,
         .layers = step->layers,

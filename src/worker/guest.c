@@ -345,27 +345,39 @@ static struct str_list list_of(const char *const *texts, struct arena *arena)
 }
 
 /* One after the other, so that only one of them is ever in our buffers. */
-static bool send_secrets(struct guest *guest, const struct guest_program *program, uint32_t number,
+static bool send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
                          struct error *err)
 {
     int64_t until = time_boot_ms() + LAUNCH_MS;
 
-    for (size_t i = 0; i < program->n_secrets; i++) {
+    guest->has_secrets = n == 0;
+    for (size_t i = 0; i < n; i++) {
         struct message_secret message = {
             .id = ++guest->number,
-            .program = number,
-            .placement = SECRET_IN_FILE,
-            .target = str_of(program->secrets[i].path),
-            .value = secret_reveal(program->secrets[i].value),
+            .program = guest->program,
+            .name = secrets[i].name ? str_of(secrets[i].name) : (struct str){0},
+            .placement = secrets[i].placement,
+            .target = str_of(secrets[i].target),
+            .mode = secrets[i].mode,
+            .owner = secrets[i].owner ? str_of(secrets[i].owner) : (struct str){0},
+            .value = secret_reveal(secrets[i].value),
         };
         if (!send(guest, MESSAGE_SECRET, &message, err) ||
             !wait_for(guest, &guest->is_drained, until, err))
             return false;
     }
-    struct message_secrets_end end = {++guest->number, number, (uint32_t)program->n_secrets};
-    guest->has_secrets = false;
-    return program->n_secrets == 0 || (send(guest, MESSAGE_SECRETS_END, &end, err) &&
-                                       wait_for(guest, &guest->has_secrets, until, err));
+    struct message_secrets_end end = {++guest->number, guest->program, (uint32_t)n};
+    return n == 0 || (send(guest, MESSAGE_SECRETS_END, &end, err) &&
+                      wait_for(guest, &guest->has_secrets, until, err));
+}
+
+bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
+                        struct error *err)
+{
+    guest->awaits_secrets = true;
+    bool is_given = send_secrets(guest, secrets, n, err);
+    guest->awaits_secrets = false;
+    return is_given || fail(guest, "secrets", "agent_unhealthy", err);
 }
 
 bool guest_launch(struct guest *guest, const struct guest_program *program, struct error *err)
@@ -399,7 +411,8 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
                                  CHANNEL_RECEIVES, err))
             return fail(guest, "launch", "agent_unhealthy", err);
     }
-    if (!send_secrets(guest, program, number, err) || !send(guest, MESSAGE_LAUNCH, &message, err) ||
+    if (!send_secrets(guest, program->secrets, program->n_secrets, err) ||
+        !send(guest, MESSAGE_LAUNCH, &message, err) ||
         !wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
         return fail(guest, "launch", "agent_unhealthy", err);
     return true;

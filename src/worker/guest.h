@@ -32,10 +32,14 @@ struct guest_listener {
     void *arg;
 };
 
-/* A file that only this program sees, on no disk, owned by its user and 0400. */
+/* A value that only one program sees, on no disk. */
 struct guest_secret {
-    const char *path; /* clean and absolute; not at or below /dev /opt/helmr /proc /sys */
+    const char *target; /* a variable, or a path: clean, absolute, not below /dev /proc … */
     const struct secret *value;
+    enum secret_placement placement;
+    uint32_t mode;     /* of a file or directory */
+    const char *name;  /* of the file in a directory; else NULL */
+    const char *owner; /* NULL: the program's user */
 };
 
 struct guest_program {
@@ -76,6 +80,11 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
 bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct error *err) MUST_USE;
 bool guest_launch(struct guest *guest, const struct guest_program *program,
                   struct error *err) MUST_USE;
+
+/* For a task that waits for its release, also one that stood by. At most SECRETS_MAX. When it
+ * returns the agent has them and this side may forget them. */
+bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
+                        struct error *err) MUST_USE;
 
 /* A launched program that nobody had yet gets its lease and listener. */
 bool guest_adopt(struct guest *guest, struct lease *lease, const struct guest_listener *listener,

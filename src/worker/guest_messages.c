@@ -170,6 +170,17 @@ static bool answer_hello(struct guest *guest, const struct message_hello *hello,
     return channel_send(&guest->channel, MESSAGE_WELCOME, &welcome, err);
 }
 
+static void take_end(struct guest *guest)
+{
+    struct error err;
+
+    guest->is_quiesced = true;
+    if (!guest->awaits_secrets)
+        return;
+    error_set(&err, ERR_GONE, "the program ended before it had its secrets");
+    guest_break_off(guest, &err);
+}
+
 static bool on_message(void *arg, const struct message *message, struct error *err)
 {
     struct guest *guest = arg;
@@ -188,7 +199,7 @@ static bool on_message(void *arg, const struct message *message, struct error *e
         guest->result.oom = message->exited.oom;
         guest->result.cpu_ms = (int64_t)message->exited.cpu_ms;
         break;
-    case MESSAGE_QUIESCED: guest->is_quiesced = true; break;
+    case MESSAGE_QUIESCED: take_end(guest); break;
     case MESSAGE_LOG:
         if (guest->listener.log)
             guest->listener.log(guest->listener.arg, &message->log);

@@ -24,9 +24,10 @@ struct guest {
     struct arena arena;
     struct error broken; /* the channel's or engine's end, when is_broken */
     bool is_broken, has_hello, is_set_up, is_started, is_quiesced, is_done;
-    bool is_drained;  /* everything queued is on the wire */
-    bool has_secrets; /* the agent has all of the next program */
-    bool is_layer;    /* the agent has mount points of its own to take away at the end */
+    bool is_drained;     /* everything queued is on the wire */
+    bool has_secrets;    /* the agent has all that were sent */
+    bool awaits_secrets; /* a launched program is getting some */
+    bool is_layer;       /* the agent has mount points of its own to take away at the end */
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
 

@@ -87,7 +87,8 @@ struct step {
 
 static bool run_step(struct rig *rig, struct step *step, struct error *err)
 {
-    const struct guest_secret secret = {"/run/secrets/key", step->value};
+    const struct guest_secret secret = {
+        "/run/secrets/key", step->value, SECRET_IN_FILE, 0400, NULL, NULL};
     const struct image_config config = {.workdir = STR("/")};
     struct redactor *redactor = redactor_create(&step->value, step->value ? 1 : 0);
     struct redaction redaction;

@@ -40,6 +40,8 @@ struct output {
     int64_t n_events;
     bool held_back, sending, closing, failed;
     struct error err;
+    const struct redactor *redactor;
+    struct redaction redactions[OUTPUT_STREAMS]; /* of the adding thread */
 };
 
 static struct piece *piece_create(enum output_stream stream, int64_t offset, size_t room)
@@ -79,7 +81,7 @@ static void append_bytes(struct output *output, enum output_stream stream, struc
     }
 }
 
-bool output_add(struct output *output, enum output_stream stream, struct str bytes)
+static bool add(struct output *output, enum output_stream stream, struct str bytes)
 {
     pthread_mutex_lock(&output->lock);
     append_bytes(output, stream, bytes);
@@ -92,7 +94,30 @@ bool output_add(struct output *output, enum output_stream stream, struct str byt
     return has_room;
 }
 
-void output_event(struct output *output, const char *kind, struct str attributes)
+static bool add_stdout(void *arg, struct str bytes)
+{
+    return add(arg, OUTPUT_STDOUT, bytes);
+}
+
+static bool add_stderr(void *arg, struct str bytes)
+{
+    return add(arg, OUTPUT_STDERR, bytes);
+}
+
+void output_redact(struct output *output, const struct redactor *redactor)
+{
+    output->redactor = redactor;
+    redaction_init(&output->redactions[OUTPUT_STDOUT], redactor, add_stdout, output);
+    redaction_init(&output->redactions[OUTPUT_STDERR], redactor, add_stderr, output);
+}
+
+bool output_add(struct output *output, enum output_stream stream, struct str bytes)
+{
+    return output->redactor ? redaction_feed(&output->redactions[stream], bytes)
+                            : add(output, stream, bytes);
+}
+
+static void add_event(struct output *output, const char *kind, struct str attributes)
 {
     if (attributes.len > EVENT_ATTRIBUTES_MAX)
         attributes = STR("{\"omitted\":true}");
@@ -108,6 +133,19 @@ void output_event(struct output *output, const char *kind, struct str attributes
     output->waiting += piece->len;
     pthread_cond_signal(&output->changed);
     pthread_mutex_unlock(&output->lock);
+}
+
+void output_event(struct output *output, const char *kind, struct str attributes)
+{
+    AUTO(buf_finish) struct buf clean = {.max = EVENT_ATTRIBUTES_MAX};
+    struct error err;
+
+    if (!output->redactor)
+        add_event(output, kind, attributes);
+    else if (redact_json(output->redactor, attributes, &clean, &err))
+        add_event(output, kind, buf_str(&clean));
+    else
+        add_event(output, kind, STR("{\"omitted\":true}"));
 }
 
 int64_t output_end(const struct output *output, enum output_stream stream)
@@ -273,6 +311,8 @@ bool output_create(struct lease *lease, int room, struct output **output, struct
 
 bool output_flush(struct output *output, struct error *err)
 {
+    for (size_t i = 0; output->redactor && i < OUTPUT_STREAMS; i++)
+        (void)redaction_end(&output->redactions[i]); /* no room is no matter at the end */
     pthread_mutex_lock(&output->lock);
     while (output->first && !output->failed)
         pthread_cond_wait(&output->changed, &output->lock);

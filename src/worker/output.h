@@ -8,6 +8,7 @@
 #pragma once
 
 #include "worker/lease.h"
+#include "worker/redact.h"
 
 struct output;
 
@@ -18,6 +19,10 @@ bool output_create(struct lease *lease, int room, struct output **output,
                    struct error *err) MUST_USE;
 void output_destroy(struct output *output);
 
+/* From here on every stream and event goes through it; it outlives the output. NULL changes
+ * nothing. */
+void output_redact(struct output *output, const struct redactor *redactor);
+
 /* Never blocks. False: the spool is over its limit, hold back until `room` is raised. */
 bool output_add(struct output *output, enum output_stream stream, struct str bytes);
 
@@ -26,5 +31,5 @@ void output_event(struct output *output, const char *kind, struct str attributes
 
 int64_t output_end(const struct output *output, enum output_stream stream);
 
-/* Waits until everything added is stored. */
+/* Waits until everything added is stored. Nothing may be added afterwards. */
 bool output_flush(struct output *output, struct error *err) MUST_USE;

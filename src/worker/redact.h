@@ -47,6 +47,11 @@ bool redaction_feed(struct redaction *redaction, struct str bytes);
 /* The stream has ended: what was held back is decided and put. Ready for another stream. */
 bool redaction_end(struct redaction *redaction);
 
+/* A JSON value, string by string as they read without their escapes; a number that is a secret
+ * becomes a text. ERR_INVALID_JSON when a string does not end. */
+bool redact_json(const struct redactor *redactor, struct str text, struct buf *out,
+                 struct error *err) MUST_USE;
+
 /* A whole text at once, such as an error message. */
 bool redact_text(const struct redactor *redactor, struct str text, struct buf *out,
                  struct error *err) MUST_USE;

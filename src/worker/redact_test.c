@@ -250,4 +250,53 @@ TEST(a_sink_without_room_still_gets_everything)
     CHECK(str_equal(buf_str(&out), STR("a [redacted] b hunt")));
 }
 
+static struct str json_of(const struct redactor *redactor, const char *text, struct buf *out)
+{
+    struct error err;
+
+    out->len = 0;
+    return redact_json(redactor, str_of(text), out, &err) ? buf_str(out) : str_of(err.text);
+}
+
+TEST(strings_in_json_are_redacted_as_they_read)
+{
+    AUTO(secret_finish) struct secret quoted = secret_create(STR("say \"hi\"\n\xf0\x9f\x98\x80"));
+    AUTO(secret_finish) struct secret number = secret_create(STR("20261115"));
+    const struct secret *const values[] = {&quoted, &number};
+    struct redactor *redactor = redactor_create(values, 2);
+    AUTO(buf_finish) struct buf out = {.max = 65536};
+    static const struct {
+        const char *text, *clean;
+    } cases[] = {
+        {"{}",                                                  "{}"                        },
+        {"\"\"",                                                "\"\""                      },
+        {"{\"a\" : [1, true, null, \"caf\\u00e9\\/\"]}",
+         "{\"a\" : [1, true, null, \"caf\\u00e9\\/\"]}"                                     },
+        {"{\"a\":\"x say \\\"hi\\\"\\n\\ud83d\\ude00 y\"}",     "{\"a\":\"x [redacted] y\"}"},
+        {"{\"say \\u0022hi\\u0022\\u000a\xf0\x9f\x98\x80\":1}", "{\"[redacted]\":1}"        },
+        {"[20261115,-3]",                                       "[\"[redacted]\",-3]"       },
+        {"[\"\\ud83d x\"]",                                     "[\"\\ud83d x\"]"           },
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        CHECK(str_equal(json_of(redactor, cases[i].text, &out), str_of(cases[i].clean)));
+    redactor_destroy(redactor);
+}
+
+TEST(a_string_without_an_end_is_not_let_through)
+{
+    AUTO(secret_finish) struct secret secret = secret_create(STR("hunter22"));
+    const struct secret *const values[] = {&secret};
+    struct redactor *redactor = redactor_create(values, 1);
+    AUTO(buf_finish) struct buf out = {.max = 65536};
+    static const char *const texts[] = {"\"hunter22", "{\"a\":\"hunter22\\\"", "\""};
+
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct error err;
+        CHECK(!redact_json(redactor, str_of(texts[i]), &out, &err));
+        CHECK(err.code == ERR_INVALID_JSON);
+    }
+    redactor_destroy(redactor);
+}
+
 TEST_MAIN()

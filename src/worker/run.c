@@ -13,6 +13,7 @@
 #include "worker/image_share.h"
 #include "worker/output.h"
 #include "worker/report.h"
+#include "worker/run_secrets.h"
 #include "worker/standby.h"
 #include "worker/worker.h"
 
@@ -26,6 +27,7 @@ struct run {
     struct arena arena;
     struct guest *guest;
     struct output *output;
+    struct redactor *redactor; /* NULL: the task has no secrets */
     struct failure failure;
     struct image image;
     struct sandbox_spec spec;
@@ -297,8 +299,13 @@ static bool release(struct run *run, struct error *err)
     return guest_release(run->guest, &start, grant->payload, err);
 }
 
-static bool report_result(struct run *run, const struct guest_result *result, struct error *err)
+static bool report_result(struct run *run, struct guest_result *result, struct error *err)
 {
+    lease_set_stage(run->lease, LEASE_ENDING);
+    run_secrets_hide(run->redactor, result, &run->arena);
+    /* First: the end of a stream is only known when nothing of it is held back any more. */
+    if (!output_flush(run->output, err))
+        return false;
     struct report report = {
         .lease = run->lease,
         .line = &run->line,
@@ -310,8 +317,18 @@ static bool report_result(struct run *run, const struct guest_result *result, st
         .max_duration_ms = run->grant->max_duration_ms,
     };
 
-    lease_set_stage(run->lease, LEASE_ENDING);
-    return output_flush(run->output, err) && report_complete(&report, result, err);
+    return report_complete(&report, result, err);
+}
+
+/* Into a sandbox that waits at the gate, whoever made it; no code of a user runs there yet. */
+static bool give_secrets(struct run *run, struct error *err)
+{
+    if (!run_secrets_give(run->lease, &run->line, run->guest, &run->failure, &run->redactor, err))
+        return false;
+    output_redact(run->output, run->redactor);
+    if (run->redactor)
+        end_phase(run, "secrets");
+    return true;
 }
 
 static bool execute(struct run *run, struct error *err)
@@ -327,7 +344,7 @@ static bool execute(struct run *run, struct error *err)
     end_phase(run, "image");
     const struct standby_kind kind = {&run->spec, &run->image.config,
                                       arena_text(&run->arena, run->grant->sandbox.mount_path)};
-    if (!take_guest(run, &kind, err) && !start_guest(run, err))
+    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !give_secrets(run, err))
         return false;
     if (!pass_gate(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
@@ -361,6 +378,7 @@ void *run_main(void *arg)
     bool is_reported = execute(&run, &err);
     output_destroy(run.output);
     guest_stop(run.guest);
+    redactor_destroy(run.redactor);
     /* Only now: told earlier, another worker could begin while this sandbox still lives. */
     if (!is_reported) {
         log_info("run not completed here", LOG_STR("lease", lease->id),

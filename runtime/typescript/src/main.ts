@@ -2,9 +2,10 @@
 // argv or the environment, and no user code is loaded before the agent has said start.
 import { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";
+import type { Frame } from "./codec.ts";
 import { registerResolution } from "./hooks.ts";
 import { STREAM_PAYLOAD } from "./messages.ts";
-import type { AStart } from "./messages.ts";
+import type { AEnv, AStart } from "./messages.ts";
 import { adapterVersion, sdkEntry } from "./places.ts";
 import { run } from "./run.ts";
 
@@ -15,8 +16,18 @@ async function warmUp(): Promise<void> {
   await import(sdkEntry);
 }
 
+/** The next frame that is no variable; those are this process's own from here on. */
+function receiveStart(channel: Channel): Frame {
+  for (;;) {
+    const frame = channel.receive();
+    if (frame.name !== "A_ENV") return frame;
+    const { name, value } = decodeBody<AEnv>(frame.name, frame.body);
+    process.env[name] = Buffer.from(value).toString();
+  }
+}
+
 function begin(channel: Channel): void {
-  const frame = channel.receive();
+  const frame = receiveStart(channel);
   if (frame.name !== "A_START") throw new Error(`${frame.name} came before A_START`);
   const start = decodeBody<AStart>(frame.name, frame.body);
   /* An absent number is 0 on the other side, and no JSON has length 0. */

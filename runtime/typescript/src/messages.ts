@@ -141,6 +141,15 @@ export const messages = {
       { name: "graceMs", number: 2, kind: "u64", required: true, min: 0, max: 8, items: 0 },
     ],
   },
+  A_ENV: {
+    number: 120,
+    sender: "agent",
+    limit: 131072,
+    fields: [
+      { name: "name", number: 1, kind: "text", required: true, min: 0, max: 128, items: 0 },
+      { name: "value", number: 2, kind: "bytes", required: true, min: 0, max: 65536, items: 0 },
+    ],
+  },
 } as const satisfies Record<string, MessageTable>;
 
 export type MessageName = keyof typeof messages;
@@ -216,6 +225,11 @@ export interface ACancel {
   graceMs: bigint;
 }
 
+export interface AEnv {
+  name: string;
+  value: Uint8Array;
+}
+
 export interface MessageBodies {
   A_HELLO: AHello;
   A_START: AStart;
@@ -225,4 +239,5 @@ export interface MessageBodies {
   A_LOG: ALog;
   A_OUTCOME: AOutcome;
   A_CANCEL: ACancel;
+  A_ENV: AEnv;
 }
