@@ -10,6 +10,7 @@ import { logThroughput } from "./figures/log_throughput.ts";
 import { pull } from "./figures/pull.ts";
 import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
+import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
@@ -18,6 +19,7 @@ import { prepare, type Stack } from "./stack.ts";
 // In this order one `helmr up` serves the first four, and servers alone three more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
+  secret_start: secretStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
   deploy_cached: deployCached,

@@ -95,7 +95,7 @@ async function makeKey(stack: Stack): Promise<string> {
     headers: { authorization: `Bearer ${session}`, "content-type": "application/json" },
     body: JSON.stringify({
       name: "bench",
-      permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy"] }],
+      permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy", "secrets:write"] }],
     }),
   });
   const made = (await answer.json()) as { raw_key?: string };

@@ -9,7 +9,7 @@ import { awaitRun, createRun, getRun, type RunEvent, type Stack, startUp } from 
 
 const program = "console.log(Date.now())";
 
-type Phases = Map<string, number[]>;
+export type Phases = Map<string, number[]>;
 
 /** The steps the worker reports, by name. */
 function addPhases(events: RunEvent[], phases: Phases): void {
@@ -20,8 +20,8 @@ function addPhases(events: RunEvent[], phases: Phases): void {
   }
 }
 
-async function startOnce(stack: Stack, phases: Phases): Promise<number> {
-  const run = await createRun(stack, "now");
+export async function startOnce(stack: Stack, phases: Phases, task = "now"): Promise<number> {
+  const run = await createRun(stack, task);
   const accepted = Date.now();
   addPhases(await awaitRun(stack, run.id), phases);
   const ended = await getRun(stack, run.id);

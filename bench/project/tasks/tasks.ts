@@ -21,3 +21,18 @@ export const print = task({
     }
   },
 });
+
+type Place = { env: string } | { file: string } | { dir: string };
+
+/** Ten variables, eight files and two directories. */
+const places = Array.from({ length: 20 }, (_, i): [string, Place] => {
+  if (i < 10) return [`BENCH_${i}`, { env: `BENCH_${i}` }];
+  return [`BENCH_${i}`, i < 18 ? { file: `/run/secrets/${i}` } : { dir: `/run/creds-${i}` }];
+});
+
+export const nowWithSecrets = task({
+  id: "now-with-secrets",
+  sandbox: box,
+  secrets: Object.fromEntries(places),
+  run: () => ({ at: Date.now() }),
+});
