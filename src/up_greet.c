@@ -201,7 +201,7 @@ static void greet(struct meeting *meeting)
 
     if (is_in && greeter->saves_login)
         save_login(meeting);
-    printf("console: %s%s\n", greeter->public_url, is_in ? "/dev/login" : "");
+    printf("console: %s%s\n", greeter->public_url, is_in ? "/dev/login" : "/login");
     if (!greeter->has_worker)
         printf("engine: none (no worker was asked for)\n");
     fflush(stdout);

@@ -12,6 +12,18 @@ route_handler page_dev_login;
 route_handler page_dev_login_post;
 route_handler page_style;
 route_handler page_run;
+route_handler page_login;
+route_handler page_login_post;
+route_handler page_setup;
+route_handler page_setup_post;
+route_handler page_invite;
+route_handler page_invite_post;
+route_handler page_reset;
+route_handler page_reset_post;
+route_handler page_device;
+route_handler page_device_post;
+/* Sends to where people sign in, and from there back to here. */
+route_handler page_sign_in_first;
 
 route_handler auth_dev_login;
 route_handler auth_logout;

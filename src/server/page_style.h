@@ -30,5 +30,8 @@
     ".failed,.stderr{color:var(--bad)}.waiting{color:var(--wait)}\n"                             \
     "button{font:inherit;padding:.5rem 1rem;border:0;border-radius:6px;cursor:pointer;"          \
     "background:var(--accent);color:var(--paper)}\n"                                             \
+    "form{max-width:24rem}label{display:block;margin:.7rem 0;color:var(--dim)}\n"                \
+    "input{display:block;width:100%;font:inherit;padding:.5rem;border:1px solid var(--line);"    \
+    "border-radius:6px;background:var(--soft);color:var(--ink)}button{margin:.7rem 0}\n"         \
     "@media(max-width:40rem){thead{display:none}tr{display:grid;grid-template-columns:1fr auto;" \
     "padding:.5rem 0;border-bottom:1px solid var(--line)}td{border:0;padding:.1rem 0}}\n"

@@ -6,8 +6,7 @@
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
-#include "server/headers.h"
-#include "server/html.h"
+#include "server/html_page.h"
 #include "server/listen.h"
 #include "server/page.h"
 #include "server/page_style.h"
@@ -16,36 +15,6 @@
 #include "store/queries.h"
 
 enum { RECENT = 50, LOG_CHUNKS = 200, LOG_BYTES = 128 * 1024 };
-
-static bool begin_page(struct html *html, struct response *res, const char *title,
-                       bool is_refreshed, struct error *err)
-{
-    if (!headers_add_page(res, err))
-        return false;
-    *html = html_begin(response_body(res));
-    html_markup(html, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    if (is_refreshed)
-        html_markup(html, "<meta http-equiv=\"refresh\" content=\"2\">");
-    html_markup(html, "<title>");
-    html_string(html, title);
-    html_markup(html, " · Helmr</title><link rel=\"stylesheet\" href=\"/style.css\"></head><body>"
-                      "<header><a href=\"/\">Helmr</a></header><main>");
-    return true;
-}
-
-static bool end_page(struct html *html, struct response *res, int status, struct error *err)
-{
-    html_markup(html, "</main></body></html>\n");
-    response_bytes(res, status, "text/html; charset=utf-8");
-    return html_end(html, err);
-}
-
-static bool redirect(struct response *res, const char *to, struct error *err)
-{
-    response_empty(res, 303);
-    return response_header(res, "Location", str_of(to), err);
-}
 
 bool page_style(struct call *call UNUSED, struct response *res, struct error *err)
 {
@@ -66,47 +35,44 @@ static bool host_is_public(const struct call *call)
 
 bool page_dev_login(struct call *call, struct response *res, struct error *err)
 {
+    struct str next = {0};
+    bool found = false;
     if (!caller_is_local(call))
         return error_set(err, ERR_NOT_FOUND, "there is no such page");
     if (!host_is_public(call))
-        return redirect(res, arena_printf(call->arena, "%s/dev/login", server_of(call)->public_url),
-                        err);
-    struct html html;
-    if (!begin_page(&html, res, "Sign in", false, err))
+        return page_redirect(res,
+                             arena_printf(call->arena, "%s/dev/login", server_of(call)->public_url),
+                             err);
+    if (!call_query(call, "next", &next, &found, err))
         return false;
-    html_markup(&html, "<h1>Sign in</h1><p>This server listens on this machine only, so whoever "
-                       "can open this page may be its owner.</p>"
-                       "<form method=\"post\" action=\"/dev/login\">"
-                       "<button autofocus>Sign in as the local owner</button></form>");
-    return end_page(&html, res, 200, err);
+    const struct form form = {
+        .title = "Sign in",
+        .text = "This server listens on this machine only, so whoever can open this page may be "
+                "its owner.",
+        .action = "/dev/login",
+        .inputs = {{"next", NULL, NULL, NULL, next}},
+        .buttons = {{"Sign in as the local owner", NULL}},
+        .other_link = "/login",
+        .other_label = "Sign in with a password",
+    };
+    return form_show(&form, res, 200, NULL, err);
 }
 
 bool page_dev_login_post(struct call *call, struct response *res, struct error *err)
 {
+    struct server *server = server_of(call);
+    struct str next;
     char token[TOKEN_TEXT];
     if (!caller_is_local(call))
         return error_set(err, ERR_NOT_FOUND, "there is no such page");
-    if (!session_check_origin(call, true, err))
-        return false;
-    struct server *server = server_of(call);
     AUTO_TX tx = NULL;
-    bool ok = store_begin(server->store, &tx, err) &&
-              session_begin(call, &tx, server->owner_id, token, err) && redirect(res, "/", err) &&
+    bool ok = session_check_origin(call, true, err) && form_field(call, "next", &next, err) &&
+              store_begin(server->store, &tx, err) &&
+              session_begin(call, &tx, server->owner_id, token, err) &&
+              page_redirect(res, session_next(call, next), err) &&
               session_set_cookie(call, res, token, err);
     bytes_wipe(token, sizeof token);
     return ok;
-}
-
-static bool ask_to_sign_in(struct call *call, struct response *res, struct error *err)
-{
-    if (caller_is_local(call))
-        return redirect(res, "/dev/login", err);
-    struct html html;
-    if (!begin_page(&html, res, "Sign in", false, err))
-        return false;
-    html_markup(&html, "<h1>Sign in</h1><p>These pages need a session. From a terminal, use an "
-                       "API key with the <code>helmr</code> command.</p>");
-    return end_page(&html, res, 401, err);
 }
 
 static void write_status(struct html *html, const char *status)
@@ -167,14 +133,14 @@ bool page_home(struct call *call, struct response *res, struct error *err)
 {
     struct caller caller;
     if (!caller_find(call, &caller))
-        return ask_to_sign_in(call, res, err);
+        return page_sign_in_first(call, res, err);
     struct rows rows;
     struct html html;
     AUTO_TX tx = NULL;
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !STORE(tx, &run_recent, call->arena, &rows, err, V_TEXT(caller.scope.environment_id),
                V_INT(RECENT)) ||
-        !begin_page(&html, res, "Runs", true, err))
+        !page_open(&html, res, "Runs", true, err))
         return false;
     html_markup(&html, "<h1>Recent runs</h1><p class=\"scope\">");
     html_string(&html, caller.scope.project_slug);
@@ -182,7 +148,7 @@ bool page_home(struct call *call, struct response *res, struct error *err)
     html_string(&html, caller.scope.environment_slug);
     html_markup(&html, "</p>");
     write_recent(&html, &rows);
-    return end_page(&html, res, 200, err);
+    return page_close(&html, res, 200, err);
 }
 
 static void write_fact(struct html *html, const char *name, struct str value)
@@ -275,7 +241,7 @@ bool page_run(struct call *call, struct response *res, struct error *err)
     struct caller caller;
     char id[ID_TEXT];
     if (!caller_find(call, &caller))
-        return ask_to_sign_in(call, res, err);
+        return page_sign_in_first(call, res, err);
     struct rows run, peek;
     struct html html;
     AUTO_TX tx = NULL;
@@ -289,9 +255,9 @@ bool page_run(struct call *call, struct response *res, struct error *err)
         return error_set(err, ERR_NOT_FOUND, "there is no run %s", id);
 
     bool is_live = row_is_null(&run, 0, RUN_GET_FINISHED_MS);
-    if (!begin_page(&html, res, row_text(&run, 0, RUN_GET_TASK_ID), is_live, err))
+    if (!page_open(&html, res, row_text(&run, 0, RUN_GET_TASK_ID), is_live, err))
         return false;
     write_run(&html, &run);
     return write_log(&html, tx, id, row_int(&peek, 0, RUN_PEEK_LOG_CURSOR), call->arena, err) &&
-           end_page(&html, res, 200, err);
+           page_close(&html, res, 200, err);
 }
