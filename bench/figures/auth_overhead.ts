@@ -1,6 +1,6 @@
 // What it costs to be known: an authenticated request against the health route, which asks nobody.
 import { cpuSeconds, has, note, run } from "../host.ts";
-import { figure, median } from "../report.ts";
+import { figure, quantile } from "../report.ts";
 import { type Stack, startServer, startUp, url } from "../stack.ts";
 
 const rounds = 7;
@@ -48,7 +48,8 @@ export async function authOverhead(stack: Stack): Promise<void> {
     known.push(await measure(`${url(stack)}/api/me`, stack.key, pid));
   }
   for (const [name, key] of [["auth_overhead", "latency"], ["auth_overhead_cpu", "cpu"]] as const) {
-    const pick = (costs: Cost[]) => median(costs.map((cost) => cost[key]));
+    // The round that was disturbed least: two hand-overs between threads cost what others let them.
+    const pick = (costs: Cost[]) => quantile(costs.map((cost) => cost[key]), 0);
     figure(name, pick(known) - pick(health), "us", goal);
   }
 }

@@ -260,7 +260,8 @@ static bool check_empty(struct call *call, struct tx *tx, const char *id, struct
               workspaces = row_int(&rows, 0, ENVIRONMENT_LIVE_WORKSPACES);
     return runs + builds + workspaces == 0 ||
            error_set(err, ERR_PROJECT_NOT_EMPTY,
-                     "there are %lld runs and %lld builds that have not ended, and %lld workspaces",
+                     "not while something lives in it; live runs: %lld, pending builds: %lld, "
+                     "workspaces: %lld",
                      runs, builds, workspaces);
 }
 
