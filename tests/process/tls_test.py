@@ -91,7 +91,8 @@ class Server:
         self.process = subprocess.Popen(
             [HELMR, "server", "--data-dir", self.data, "--addr", f"{host}:{self.port}"],
             env=environment(**(files if tls else {}), **{"HELMR_LOG_LEVEL": "debug", **more}),
-            cwd=WORK, stdin=subprocess.DEVNULL, stderr=open(self.log_path, "w"))
+            cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=open(self.log_path, "w"))
         self.wait_for("listening")
 
     def __enter__(self):
