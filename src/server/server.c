@@ -184,12 +184,12 @@ static bool start(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
     snprintf(server->spool_dir, sizeof server->spool_dir, "%s/tmp", config->store_dir);
-    const struct key_sources sources = {config->data_dir, &config->master_key,
-                                        &config->former_keys, &config->bootstrap_token};
-    return keys_load(&sources, &server->keys, err) &&
-           open_storage(server, err) && server_seed(server, err) &&
-           loop_create(&server->loop, err) && pool_create(POOL_THREADS, &server->pool, err) &&
-           open_tls(server, err) && start_http(server, err) && listen_everywhere(server, err) &&
+    const struct key_sources sources = {config->data_dir, &config->master_key, &config->former_keys,
+                                        &config->bootstrap_token};
+    return keys_load(&sources, &server->keys, err) && open_storage(server, err) &&
+           server_seed(server, err) && loop_create(&server->loop, err) &&
+           pool_create(POOL_THREADS, &server->pool, err) && open_tls(server, err) &&
+           start_http(server, err) && listen_everywhere(server, err) &&
            account_offer_setup(server, err) && hub_start(&server->hub, server, err) &&
            sweeper_start(server, &server->sweeper, err);
 }
