@@ -83,6 +83,15 @@ route_handler run_cancel;
 route_handler run_events;
 route_handler run_logs;
 
+route_handler worker_list_get;
+route_handler worker_one_get;
+route_handler worker_drain_post;
+route_handler worker_undrain_post;
+route_handler worker_disable_post;
+route_handler worker_group_list_get;
+route_handler worker_group_pause_post;
+route_handler worker_group_activate_post;
+
 route_handler secret_list_get;
 route_handler secret_one_get;
 route_handler secret_put;

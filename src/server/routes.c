@@ -127,10 +127,19 @@ const struct route server_routes[] = {
      .scoped = true},
 
     {METHOD_GET, "/api/workers", PERM_SESSION, worker_list_get},
+    {METHOD_GET, "/api/workers/:worker", PERM_SESSION, worker_one_get},
     {METHOD_POST, "/api/workers/:worker/drain", PERM_WORKERS_MANAGE, worker_drain_post,
      .body_max = SMALL_BODY},
     {METHOD_POST, "/api/workers/:worker/undrain", PERM_WORKERS_MANAGE, worker_undrain_post,
      .body_max = SMALL_BODY},
+
+    {METHOD_POST, "/api/workers/:worker/disable", PERM_WORKERS_MANAGE, worker_disable_post,
+     .body_max = SMALL_BODY},
+    {METHOD_GET, "/api/worker-groups", PERM_SESSION, worker_group_list_get},
+    {METHOD_POST, "/api/worker-groups/:group/pause", PERM_WORKERS_MANAGE, worker_group_pause_post,
+     .body_max = SMALL_BODY},
+    {METHOD_POST, "/api/worker-groups/:group/activate", PERM_WORKERS_MANAGE,
+     worker_group_activate_post, .body_max = SMALL_BODY},
 
     /* register, session and bearer carry their own proof */
     {METHOD_POST, "/api/worker/register", PERM_PUBLIC, worker_register_post,

@@ -1,4 +1,4 @@
-/* A worker's own state: activation, heartbeats, drain; and the fleet as people see it. */
+/* A worker's own state: activation, heartbeats, the end of a drain. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,9 +6,6 @@
 #include "model/grade.h"
 #include "model/worker_state.h"
 #include "server/caller.h"
-#include "server/json_row.h"
-#include "server/outbox.h"
-#include "server/page.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -186,104 +183,4 @@ bool worker_drained_post(struct call *call, struct response *res, struct error *
                  V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
                  V_INT(time_now_ms())) &&
            store_commit(&tx, err) && worker_answer(res, wire_state_fields, &state, err);
-}
-
-static void write_worker(struct json_writer *json, const struct rows *rows, size_t row,
-                         struct arena *arena)
-{
-    struct str grade = {0}, probes = STR("[]");
-    struct str capabilities = row_str(rows, row, WORKER_LIST_CAPABILITIES);
-
-    json_open(json, NULL);
-    json_row_text(json, "id", rows, row, WORKER_LIST_ID);
-    json_row_text(json, "resource_id", rows, row, WORKER_LIST_RESOURCE_ID);
-    json_row_text(json, "group", rows, row, WORKER_LIST_GROUP_NAME);
-    json_row_text(json, "state", rows, row, WORKER_LIST_STATE);
-    json_row_int(json, "epoch", rows, row, WORKER_LIST_EPOCH);
-    json_row_raw(json, "roles", rows, row, WORKER_LIST_ROLES);
-    json_row_raw(json, "labels", rows, row, WORKER_LIST_LABELS);
-    json_row_text(json, "engine", rows, row, WORKER_LIST_ENGINE);
-    if (capabilities.ptr) {
-        json_find_text(capabilities, "grade", arena, &grade);
-        json_find_raw(capabilities, "probes", arena, &probes);
-    }
-    json_text(json, "grade", grade.ptr ? grade : STR(""));
-    json_row_text(json, "version", rows, row, WORKER_LIST_VERSION);
-    json_raw(json, "capabilities", capabilities.ptr ? capabilities : STR("{}"));
-    json_raw(json, "probes", probes);
-    json_row_raw(json, "paused", rows, row, WORKER_LIST_PAUSED);
-    json_row_raw(json, "quarantined", rows, row, WORKER_LIST_QUARANTINED);
-    json_row_int(json, "active_leases", rows, row, WORKER_LIST_ACTIVE_LEASES);
-    json_row_time(json, "last_seen_at", rows, row, WORKER_LIST_HEARTBEAT_MS);
-    json_close(json);
-}
-
-bool worker_list_get(struct call *call, struct response *res, struct error *err)
-{
-    struct json_writer json = json_begin(response_body(res));
-    struct rows rows;
-    AUTO_TX tx = NULL;
-
-    if (!store_begin_read(server_of(call)->store, &tx, err) ||
-        !store_run(tx, &worker_list, NULL, 0, call->arena, &rows, err))
-        return false;
-    json_open(&json, NULL);
-    json_open_list(&json, "workers");
-    for (size_t i = 0; i < rows.n_rows; i++)
-        write_worker(&json, &rows, i, call->arena);
-    json_close_list(&json);
-    json_close(&json);
-    response_json(res, 200);
-    return json_end(&json, err);
-}
-
-/* Its polls wait for the group's work; they look again at what it may take now. */
-static bool wake_polls(struct call *call, struct tx *tx, const char *id, struct wakes *wakes,
-                       struct error *err)
-{
-    struct rows rows;
-
-    if (!STORE(tx, &worker_get, call->arena, &rows, err, V_TEXT(id)))
-        return false;
-    if (rows.n_rows == 1)
-        wakes_add(wakes, "g", row_text(&rows, 0, WORKER_GET_GROUP_ID));
-    return true;
-}
-
-static bool change(struct call *call, enum worker_event on, const char *message,
-                   struct response *res, struct error *err)
-{
-    struct server *server = server_of(call);
-    struct wakes wakes = {0};
-    enum worker_state before = WORKER_LOST, after;
-    char id[ID_TEXT];
-    struct rows rows;
-    int64_t epoch;
-    AUTO_TX tx = NULL;
-
-    if (!call_id(call, 0, id, err) || !store_begin(server->store, &tx, err) ||
-        !load_state(call, tx, id, &epoch, &before, err))
-        return false;
-    after = before;
-    if (!worker_state_apply(&after, on))
-        return error_set(err, ERR_CONFLICT, "a worker that is %s cannot %s",
-                         worker_state_name(before), worker_event_name(on));
-    if (!STORE(tx, &worker_drain, call->arena, &rows, err, V_TEXT(id),
-               V_TEXT(worker_state_name(before)), V_TEXT(worker_state_name(after)),
-               V_INT(time_now_ms())) ||
-        !outbox_send(tx, id, NULL, message, STR("{}"), &wakes, err) ||
-        !wake_polls(call, tx, id, &wakes, err) || !hub_commit(&server->hub, &tx, &wakes, err))
-        return false;
-    const struct wire_state state = {str_of(worker_state_name(after))};
-    return worker_answer(res, wire_state_fields, &state, err);
-}
-
-bool worker_drain_post(struct call *call, struct response *res, struct error *err)
-{
-    return change(call, WORKER_DRAIN, "drain", res, err);
-}
-
-bool worker_undrain_post(struct call *call, struct response *res, struct error *err)
-{
-    return change(call, WORKER_UNDRAIN, "undrain", res, err);
 }

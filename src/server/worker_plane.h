@@ -14,7 +14,6 @@ route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject
 route_handler lease_secrets_post;
 route_handler object_get, object_put;
 route_handler image_lookup_post, image_record_post, images_needed_post;
-route_handler worker_list_get, worker_drain_post, worker_undrain_post;
 
 /* The authorize hook for PERM_WORKER routes. */
 bool worker_authorize(struct call *call, struct error *err);

@@ -259,4 +259,52 @@ SERVICE_TEST(an_object_is_known_by_its_digest)
     CHECK_STR(service_text(service, "code"), "epoch_superseded");
 }
 
+SERVICE_TEST(a_paused_group_is_given_nothing_until_it_is_active_again)
+{
+    struct test_worker worker = {0};
+    struct error err;
+    CHECK(service_deploy(service, &err) && worker_join(&worker, service, "w"));
+    CHECK(service_sign_in(service));
+    const char *session = service->session;
+    CHECK_STATUS(service, service_ask(service, session, "GET", "/api/worker-groups", NULL), 200);
+    CHECK_STR(service_text(service, "worker_groups.0.name"), "default");
+    CHECK(service_int(service, "worker_groups.0.workers") == 1);
+    CHECK_STATUS(service,
+                 service_ask(service, session, "POST", "/api/worker-groups/none/pause", ""), 404);
+    CHECK_STATUS(service,
+                 service_ask(service, session, "POST", "/api/worker-groups/default/pause", ""),
+                 200);
+    CHECK_STR(service_text(service, "state"), "paused");
+    CHECK(*service_create_run(service, session));
+    CHECK_STATUS(service, worker_poll(&worker, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 0);
+    CHECK_STATUS(service,
+                 service_ask(service, session, "POST", "/api/worker-groups/default/activate", ""),
+                 200);
+    CHECK_STR(service_text(service, "state"), "active");
+    CHECK_STATUS(service, worker_poll(&worker, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "grants") == 1);
+}
+
+SERVICE_TEST(a_worker_is_disabled_only_when_it_is_drained)
+{
+    struct test_worker worker = {0};
+    CHECK(worker_join(&worker, service, "w") && service_sign_in(service));
+    const char *session = service->session;
+    const char *path = arena_printf(&service->arena, "/api/workers/%s", worker.id);
+#define VERB(verb) arena_printf(&service->arena, "%s/" verb, path)
+    CHECK_STATUS(service, service_ask(service, session, "GET", path, NULL), 200);
+    CHECK_STR(service_text(service, "state"), "active");
+    CHECK_STATUS(service, service_ask(service, session, "POST", VERB("disable"), ""), 409);
+    CHECK_STATUS(service, service_ask(service, session, "POST", VERB("drain"), ""), 200);
+    CHECK_STR(service_text(service, "resource_id"), "w");
+    CHECK_STATUS(service, service_ask(service, session, "POST", VERB("disable"), ""), 200);
+    CHECK_STR(service_text(service, "state"), "disabled");
+    CHECK_STATUS(service, worker_poll(&worker, "[\"run\"]", &large_room, 0, "[]"), 409);
+    CHECK_STATUS(service,
+                 service_ask(service, session, "GET",
+                             "/api/workers/01981f4e-0000-7000-8000-000000000000", NULL),
+                 404);
+}
+
 TEST_MAIN()

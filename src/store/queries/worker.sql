@@ -45,12 +45,29 @@ UPDATE workers SET state = $3, updated_ms = $4 WHERE id = $1 AND state = $2;
 UPDATE workers SET state = $3, drain_requested_ms = $4, updated_ms = $4
 WHERE id = $1 AND state = $2;
 
--- name: worker_list () -> id, resource_id, group_name, state, epoch, roles, labels, engine, version, capabilities, paused, quarantined, heartbeat_ms, active_leases
+-- name: worker_list (organization) -> id, resource_id, group_name, state, epoch, roles, labels, engine, version, capabilities, paused, quarantined, heartbeat_ms, active_leases
 SELECT w.id, w.resource_id, g.name, w.state, w.epoch, w.roles, w.labels, w.engine, w.version,
     w.capabilities, w.paused, w.quarantined, w.heartbeat_ms,
     (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.live = 1)
 FROM workers w JOIN worker_groups g ON g.id = w.group_id
+WHERE g.organization_id = $1
 ORDER BY w.created_ms, w.id LIMIT 200;
+
+-- name: worker_show (organization, id) -> id, resource_id, group_name, state, epoch, roles, labels, engine, version, capabilities, paused, quarantined, heartbeat_ms, active_leases, group_id
+SELECT w.id, w.resource_id, g.name, w.state, w.epoch, w.roles, w.labels, w.engine, w.version,
+    w.capabilities, w.paused, w.quarantined, w.heartbeat_ms,
+    (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.live = 1),
+    w.group_id
+FROM workers w JOIN worker_groups g ON g.id = w.group_id
+WHERE g.organization_id = $1 AND w.id = $2;
+
+-- name: worker_group_list (organization) -> name, state, workers
+SELECT g.name, g.state, (SELECT count(*) FROM workers w WHERE w.group_id = g.id
+    AND w.state IN ('registering', 'active', 'draining'))
+FROM worker_groups g WHERE g.organization_id = $1 ORDER BY g.name;
+
+-- name: worker_group_set (organization, name, state) -> id
+UPDATE worker_groups SET state = $3 WHERE organization_id = $1 AND name = $2 RETURNING id;
 
 -- name: worker_messages_after (worker, cursor) -> cursor, lease_id, type, body
 SELECT cursor, lease_id, type, body FROM worker_messages
