@@ -77,11 +77,6 @@ const kinds: Record<string, (workDir: string, tag: string) => string[]> = {
     const folder = `${workDir}/instances`;
     return existsSync(folder) ? readdirSync(folder).filter((name) => isFolder(folder, name)) : [];
   },
-  "unfinished file": (workDir) =>
-    [`${workDir}/tmp`, `${workDir}/oci/tmp`]
-      .filter((folder) => existsSync(folder))
-      .flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))
-      .filter((path) => path !== `${workDir}/tmp/empty`),
 };
 
 const isFolder = (folder: string, name: string): boolean =>
@@ -89,10 +84,18 @@ const isFolder = (folder: string, name: string): boolean =>
 
 export const leftoverKinds = Object.keys(kinds);
 
+/* Files of work that has not ended; a kind of its own, because a run has none. */
+const unfinished = (workDir: string): string[] =>
+  [`${workDir}/tmp`, `${workDir}/oci/tmp`]
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder).map((name) => `unfinished file: ${folder}/${name}`))
+    .filter((found) => !found.endsWith(`${workDir}/tmp/empty`));
+
 /** Everything of a worker that is still on the host; of the data directory's when not named. */
 export function leftovers(dataDir: string, workDir = `${dataDir}/worker`): string[] {
   const tag = tagOf(workDir);
-  return Object.entries(kinds).flatMap(([kind, list]) =>
-    list(workDir, tag).map((found) => `${kind}: ${found}`),
+  const found = Object.entries(kinds).flatMap(([kind, list]) =>
+    list(workDir, tag).map((one) => `${kind}: ${one}`),
   );
+  return [...found, ...unfinished(workDir)];
 }
