@@ -84,3 +84,17 @@ bool confine_user(const struct user *user)
         return false;
     return limit_capabilities(user->uid == 0 ? kept_bits() : 0);
 }
+
+bool confine_borrow(const struct user *user)
+{
+    return setgroups(user->n_groups, user->groups) == 0 &&
+           setresgid((gid_t)-1, user->gid, (gid_t)-1) == 0 &&
+           setresuid((uid_t)-1, user->uid, (uid_t)-1) == 0;
+}
+
+void confine_return(void)
+{
+    if (setresuid((uid_t)-1, 0, (uid_t)-1) != 0 || setresgid((gid_t)-1, 0, (gid_t)-1) != 0 ||
+        setgroups(0, NULL) != 0)
+        abort();
+}

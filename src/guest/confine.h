@@ -8,6 +8,11 @@
 /* No core files, 65 536 descriptors or as many as the hard limit lets, umask 022. */
 bool confine_limits(void);
 
+/* For a look at files with the rights of a user: only effective ids and groups, and no
+ * capabilities for others than root. confine_return takes them back or aborts. */
+bool confine_borrow(const struct user *user);
+void confine_return(void);
+
 /* Groups, capabilities, then the user. uid 0 keeps the usual container capabilities; others keep
  * none, but set-uid files still work. */
 bool confine_user(const struct user *user);

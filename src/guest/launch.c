@@ -243,4 +243,7 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     program->mounts_fd = take_fd(&plumbing.mounts[0]);
     if (!program_watch(program, &err))
         agent_die(agent, &err);
+    /* Its Node takes longer to start than this, and then its secrets need not wait. */
+    if (program->kind == PROGRAM_TASK)
+        secrets_prepare();
 }

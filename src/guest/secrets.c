@@ -14,6 +14,9 @@
 #include "guest/path.h"
 #include "guest/sandbox.h"
 
+/* Bits that a umask may take away when a file is made. */
+enum { OTHERS_MODE = 0077, CHECK_PATH_MAX = 4600 };
+
 #define STORE SANDBOX_STATE "/secrets"
 
 /* Room for SECRETS_MAX values of SECRET_VALUE_MAX, and as much again. */
@@ -37,6 +40,7 @@ struct secret_file {
     bool is_directory;
     bool is_shared; /* an earlier one binds the directory */
     bool is_new;    /* the placeholder is ours */
+    bool borrows_parent;
 };
 
 struct secret_directory {
@@ -60,7 +64,7 @@ static bool path_is_allowed(struct str path, struct error *err)
     return true;
 }
 
-/* Mounted with the first secret of a sandbox: most have none. */
+/* Never a directory without its tmpfs: what is made there must not get to a disk. */
 static bool make_store(struct error *err)
 {
     unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
@@ -68,8 +72,18 @@ static bool make_store(struct error *err)
     if (mkdir(STORE, 0700) != 0)
         return errno == EEXIST || error_errno(err, "making %s", STORE);
     /* Only newer kernels can promise that a tmpfs is never swapped out. */
-    return mount("tmpfs", STORE, "tmpfs", flags, STORE_OPTIONS ",noswap") == 0 ||
-           mount_tmpfs(STORE, flags, STORE_OPTIONS, err);
+    if (mount("tmpfs", STORE, "tmpfs", flags, STORE_OPTIONS ",noswap") == 0 ||
+        mount_tmpfs(STORE, flags, STORE_OPTIONS, err))
+        return true;
+    (void)!rmdir(STORE);
+    return false;
+}
+
+void secrets_prepare(void)
+{
+    struct error ignored; /* the first secret meets it again */
+
+    (void)!make_store(&ignored);
 }
 
 static struct secrets *find(struct secrets *sets, uint32_t program)
@@ -169,6 +183,12 @@ static bool choose_source(struct secrets *set, const struct message_secret *secr
     return shared || mkdir(file->source, 0700) == 0 || error_errno(err, "making %s", file->source);
 }
 
+/* Of the value: whoever may enter its directory may read it, and nobody runs it. */
+static mode_t file_mode(const struct secret_file *file)
+{
+    return file->is_directory ? file->mode & 0666 : file->mode;
+}
+
 static bool store(struct secrets *set, const struct message_secret *secret, struct error *err)
 {
     struct secret_file *file = arena_alloc(&set->arena, sizeof *file);
@@ -186,8 +206,9 @@ static bool store(struct secrets *set, const struct message_secret *secret, stru
     };
     if (!choose_source(set, secret, file, err))
         return false;
-    AUTO_FD int fd = open(file->value, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    if (fd < 0 || stat(file->source, &bound) != 0)
+    int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    AUTO_FD int fd = open(file->value, flags, file_mode(file));
+    if (fd < 0 || (file->is_directory ? stat(file->source, &bound) : fstat(fd, &bound)) != 0)
         return error_errno(err, "making %s", file->value);
     file->device = bound.st_dev;
     file->inode = bound.st_ino;
@@ -287,21 +308,37 @@ static bool make_placeholder(struct secret_file *file, struct error *err)
 {
     struct stat info;
 
-    if (!path_parent(SANDBOX_ROOT, file->path, false, &file->parent, &file->name, err))
-        return false;
-    if (fstatat(file->parent, file->name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (file->is_directory ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode))
-            return true;
+    file->is_new = make_new(file);
+    if (file->is_new)
+        return true;
+    if (errno != EEXIST || fstatat(file->parent, file->name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return error_errno(err, "making what it is bound on");
+    if (file->is_directory ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
         return error_set(err, ERR_FORBIDDEN, "the image has a %s there",
                          S_ISDIR(info.st_mode)   ? "directory"
                          : S_ISLNK(info.st_mode) ? "link"
                          : S_ISREG(info.st_mode) ? "file"
                                                  : "special file");
-    }
-    if (errno != ENOENT || !make_new(file))
-        return error_errno(err, "making what it is bound on");
-    file->is_new = true;
     return true;
+}
+
+/* Many secrets lie in one directory: it is looked for once. */
+static bool find_parent(struct secrets *set, struct secret_file *file, const struct user *owner,
+                        struct error *err)
+{
+    size_t len = (size_t)(strrchr(file->path, '/') - file->path) + 1;
+
+    for (const struct secret_file *other = set->files; other != file; other = other->next) {
+        if (other->parent < 0 || strncmp(other->path, file->path, len) != 0 ||
+            strchr(other->path + len, '/'))
+            continue;
+        file->parent = other->parent;
+        file->name = file->path + len;
+        file->borrows_parent = true;
+        return true;
+    }
+    return make_parents(set, file->path, owner, err) &&
+           path_parent(SANDBOX_ROOT, file->path, false, &file->parent, &file->name, err);
 }
 
 static bool place(struct secrets *set, struct secret_file *file, const struct user *user,
@@ -314,16 +351,18 @@ static bool place(struct secrets *set, struct secret_file *file, const struct us
             return false;
         user = &other;
     }
-    /* Whoever may enter its directory may read it, and nobody runs it. */
-    mode_t mode = file->is_directory ? file->mode & 0666 : file->mode;
-    if (fchown(file->fd, user->uid, user->gid) != 0 || fchmod(file->fd, mode) != 0)
+    bool is_mine = user->uid == 0 && user->gid == 0;
+    mode_t mode = file_mode(file);
+    /* It was made with its mode, as far as the umask let through, and as root's. */
+    if ((!is_mine && fchown(file->fd, user->uid, user->gid) != 0) ||
+        (mode & OTHERS_MODE && fchmod(file->fd, mode) != 0))
         return error_errno(err, "giving it to its owner");
     if (file->is_shared)
         return true;
-    if (file->is_directory &&
-        (chown(file->source, user->uid, user->gid) != 0 || chmod(file->source, file->mode) != 0))
+    if (file->is_directory && ((!is_mine && chown(file->source, user->uid, user->gid) != 0) ||
+                               (file->mode != 0700 && chmod(file->source, file->mode) != 0)))
         return error_errno(err, "giving its directory to its owner");
-    return make_parents(set, file->path, user, err) && make_placeholder(file, err);
+    return find_parent(set, file, user, err) && make_placeholder(file, err);
 }
 
 bool secrets_place(struct secrets *set, const struct user *user, struct error *err)
@@ -335,28 +374,31 @@ bool secrets_place(struct secrets *set, const struct user *user, struct error *e
     return true;
 }
 
-/* By the name in its directory: a link that another program put on the way leads nowhere, and
- * one in the last place is seen afterwards. */
-static bool bind_file(const struct secret_file *file, const char *root, struct error *err)
+/* By its name in the directory: one that another program put in its place is seen afterwards. */
+static bool bind_in(const struct secret_file *file, int parent, struct error *err)
 {
-    AUTO_FD int parent = -1;
-    const char *name = "";
     struct stat bound;
 
-    if (file->is_shared)
-        return true;
-    if (!path_parent(root, file->path, false, &parent, &name, err))
-        return false;
     if (fchdir(parent) != 0)
         return error_errno(err, "entering its directory");
-    if (file->tree >= 0 ? !mount_secret_tree(file->tree, name, err)
-                        : !mount_secret(file->source, name, err))
+    if (file->tree >= 0 ? !mount_secret_tree(file->tree, file->name, err)
+                        : !mount_secret(file->source, file->name, err))
         return false;
-    if (fstatat(parent, name, &bound, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(parent, file->name, &bound, AT_SYMLINK_NOFOLLOW) != 0)
         return error_errno(err, "looking at it");
     if (file->device != bound.st_dev || file->inode != bound.st_ino)
         return error_set(err, ERR_FORBIDDEN, "something else is in its place");
     return true;
+}
+
+/* The directory is looked for anew: a link that another program put on the way leads nowhere. */
+static bool bind_file(const struct secret_file *file, const char *root, struct error *err)
+{
+    AUTO_FD int parent = -1;
+    const char *name = "";
+
+    return file->is_shared || (path_parent(root, file->path, false, &parent, &name, err) &&
+                               bind_in(file, parent, err));
 }
 
 bool secrets_bind(const struct secrets *set, const char *root, struct error *err)
@@ -368,14 +410,22 @@ bool secrets_bind(const struct secrets *set, const char *root, struct error *err
     return true;
 }
 
-const char *secrets_unreadable(const struct secrets *set)
+static const char *unreadable_below(const struct secrets *set, const char *root)
 {
+    char path[CHECK_PATH_MAX];
+
     for (const struct secret_file *file = set->files; file; file = file->next) {
-        AUTO_FD int fd = open(file->check, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        snprintf(path, sizeof path, "%s%s", root, file->check);
+        AUTO_FD int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
             return file->check;
     }
     return NULL;
+}
+
+const char *secrets_unreadable(const struct secrets *set)
+{
+    return unreadable_below(set, "");
 }
 
 /* The mounts are copied while the tmpfs can still be named, and attached where it cannot. */
@@ -388,28 +438,49 @@ static bool enter_mounts(const struct secrets *set, int mounts, struct error *er
     return setns(mounts, CLONE_NEWNS) == 0 || error_errno(err, "entering the program's mounts");
 }
 
-/* In a child, which does not come back from where this leads. */
-static bool attach(const struct secrets *set, const struct secrets_program *program,
-                   struct error *err)
+static bool tell_unreadable(const char *path, struct error *err)
 {
-    bool is_apart = program->mounts >= 0;
-
-    if (is_apart && !enter_mounts(set, program->mounts, err))
-        return false;
-    if (!secrets_bind(set, is_apart ? "/" : program->root, err))
-        return false;
-    if (!is_apart && chroot(program->root) != 0)
-        return error_errno(err, "entering the image root");
-    if (chdir("/") != 0 || !confine_user(program->user))
-        return error_errno(err, "becoming the user");
-    const char *path = secrets_unreadable(set);
     return !path ||
            error_set(err, ERR_UNPROCESSABLE, "the secret at %s: %s", path, strerror(errno));
+}
+
+/* In a child, which does not come back from where this leads. */
+static bool attach_there(const struct secrets *set, const struct secrets_program *program,
+                         struct error *err)
+{
+    if (!enter_mounts(set, program->mounts, err) || !secrets_bind(set, "/", err))
+        return false;
+    if (chdir("/") != 0 || !confine_user(program->user))
+        return error_errno(err, "becoming the user");
+    return tell_unreadable(secrets_unreadable(set), err);
+}
+
+/* With one table of mounts no child is needed, and where that is so one is dear. */
+static bool attach_here(const struct secrets *set, const struct secrets_program *program,
+                        struct error *err)
+{
+    bool is_first_root = strcmp(program->root, SANDBOX_ROOT) == 0;
+
+    for (const struct secret_file *file = set->files; file; file = file->next) {
+        if (!file->is_shared && !(is_first_root ? bind_in(file, file->parent, err)
+                                                : bind_file(file, program->root, err)))
+            return error_wrap(err, "the secret at %s", file->path);
+    }
+    if (chdir("/") != 0)
+        return error_errno(err, "leaving the secrets");
+    bool is_user = confine_borrow(program->user);
+    const char *path = is_user ? unreadable_below(set, program->root) : set->files->check;
+    bool is_fine = tell_unreadable(path, err);
+    confine_return();
+    return is_fine;
 }
 
 bool secrets_attach(const struct secrets *set, const struct secrets_program *program,
                     struct error *err)
 {
+    if (program->mounts < 0)
+        return attach_here(set, program, err);
+
     struct error told;
     int report[2];
 
@@ -420,7 +491,7 @@ bool secrets_attach(const struct secrets *set, const struct secrets_program *pro
     if (child < 0)
         return error_errno(err, "forking");
     if (child == 0) {
-        if (attach(set, program, &told))
+        if (attach_there(set, program, &told))
             _exit(0);
         (void)!write(out, &told, sizeof told);
         _exit(1);
@@ -479,7 +550,8 @@ static void unplace(const struct secret_file *file)
         (void)!unlinkat(file->parent, file->name, file->is_directory ? AT_REMOVEDIR : 0);
     if (file->is_directory)
         (void)!rmdir(file->source);
-    auto_close(&file->parent);
+    if (!file->borrows_parent)
+        auto_close(&file->parent);
 }
 
 void secrets_destroy(struct secrets *set, const char *root)

@@ -25,6 +25,9 @@ struct secrets {
     bool is_complete; /* SECRETS_END came */
 };
 
+/* Makes the tmpfs while there is time; else the first secret does. */
+void secrets_prepare(void);
+
 /* Takes one value into the set of its program, which is made when it is the first. The caller
  * wipes the message. ERR_FORBIDDEN: a path or a variable that no secret may have. */
 bool secrets_add(struct secrets **sets, const struct message_secret *secret,
@@ -49,8 +52,8 @@ struct secrets_program {
     const struct user *user;
 };
 
-/* After secrets_place, for a program that runs: a child binds everything in the program's mounts
- * and then looks at it as the program's user. ERR_UNPROCESSABLE: it cannot be read. */
+/* After secrets_place, for a program that runs: binds everything in the program's mounts and then
+ * looks at it with the rights of the program's user. ERR_UNPROCESSABLE: it cannot be read. */
 bool secrets_attach(const struct secrets *set, const struct secrets_program *program,
                     struct error *err) MUST_USE;
 

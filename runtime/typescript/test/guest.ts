@@ -64,8 +64,14 @@ export class Guest implements Disposable {
     rmSync(this.root, { recursive: true, force: true });
   }
 
-  start(message: Partial<AStart>, payload?: string | Uint8Array): Program {
+  start(
+    message: Partial<AStart>,
+    payload?: string | Uint8Array,
+    env: Record<string, string> = {},
+  ): Program {
     const program = new Program(this);
+    for (const [name, value] of Object.entries(env))
+      program.send("A_ENV", { name, value: Buffer.from(value) });
     const bytes = payload === undefined ? undefined : Buffer.from(payload);
     program.send("A_START", {
       mode: "run",

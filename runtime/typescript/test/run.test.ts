@@ -32,6 +32,20 @@ test("what a task returns is its output", async () => {
   assert.equal(loaded?.acceptsPayload, 0);
 });
 
+test("variables are there before the module is loaded, and children have them", async () => {
+  using guest = new Guest({
+    "tasks/task.ts": `import { execFileSync } from "node:child_process";
+${taskHead}
+const early = process.env.API_KEY;
+export const subject = task({ id: "subject", sandbox: sbx, run: async () =>
+  [early, execFileSync("printenv", ["API_KEY"]).toString(), process.env.LINES] });`,
+  });
+  const program = guest.start({}, undefined, { API_KEY: "first", LINES: "a\nb" });
+  const { output, outcome } = await program.ended;
+  assert.equal(outcome?.kind, OUTCOME.succeeded);
+  assert.deepEqual(output, ["first", "first\n", "a\nb"]);
+});
+
 test("a task that returns nothing has no output", async () => {
   using guest = new Guest(taskWith("() => undefined"));
   const { code, outcome, output } = await guest.run();

@@ -77,8 +77,8 @@ function secret(secretName: string, value: unknown, mount: string): SecretDefini
     kind === "env"
       ? name(`${field}.env`, given.env, "variable")
       : secretPath(`${field}.${kind}`, given[kind]);
-  if (kind === "dir" && target === mount)
-    refuse(`${field}.dir`, `must not be the workspace mount ${mount}`);
+  if (kind === "dir" && (target === mount || mount.startsWith(`${target}/`)))
+    refuse(`${field}.dir`, `must not be or hold the workspace mount ${mount}`);
   return {
     name: name("secret name", secretName, "secret"),
     placement: kind,
@@ -89,16 +89,29 @@ function secret(secretName: string, value: unknown, mount: string): SecretDefini
   };
 }
 
+function refuseShared(all: readonly SecretDefinition[], mount: string): void {
+  const whole = (one: SecretDefinition): string =>
+    one.placement === "env" || one.target.startsWith("/") ? one.target : `${mount}/${one.target}`;
+  for (const [i, one] of all.entries()) {
+    const field = `secrets.${one.name}`;
+    for (const other of all.slice(0, i)) {
+      if ((one.placement === "env") !== (other.placement === "env")) continue;
+      const [here, there] = [whole(one), whole(other)];
+      const isDirectory = one.placement === "dir" && other.placement === "dir";
+      if (here === there && !isDirectory)
+        refuse(field, `must not share ${one.target} with ${other.name}`);
+      if (here === there && (one.mode !== other.mode || one.owner !== other.owner))
+        refuse(field, `must have the mode and owner of ${other.name}, which is in ${one.target} too`);
+      if (here.startsWith(`${there}/`) || there.startsWith(`${here}/`))
+        refuse(field, `must not be above or below ${other.name}`);
+    }
+  }
+}
+
 export function secrets(value: unknown, mount: string): SecretDefinition[] {
   const given = Object.entries(record("secrets", value));
   if (given.length > maxSecrets) refuse("secrets", `must be at most ${maxSecrets}`);
   const all = given.map(([secretName, placement]) => secret(secretName, placement, mount));
-  for (const [i, one] of all.entries()) {
-    const first = all.findIndex(
-      (other) => other.placement === one.placement && other.target === one.target,
-    );
-    if (one.placement !== "dir" && first < i)
-      refuse(`secrets.${one.name}`, `must not share ${one.target} with ${all[first]?.name}`);
-  }
+  refuseShared(all, mount);
   return all;
 }

@@ -98,7 +98,7 @@ const refusals: [string, object, RegExp][] = [
   [
     "a secret directory over the workspace",
     { secrets: { A: { dir: "/app/" } } },
-    /must not be the workspace mount \/app/,
+    /must not be or hold the workspace mount \/app/,
   ],
   [
     "a mode of 1777",
@@ -115,6 +115,21 @@ const refusals: [string, object, RegExp][] = [
     "two secrets in one variable",
     { secrets: { A: { env: "X" }, B: { env: "X" } } },
     /secrets\.B must not share X with A/,
+  ],
+  [
+    "a file and a directory at one path",
+    { secrets: { A: { file: "/app/x" }, B: { dir: "x" } } },
+    /secrets\.B must not share x with A/,
+  ],
+  [
+    "a secret below another one",
+    { secrets: { A: { dir: "/run/x" }, B: { file: "/run/x/y" } } },
+    /secrets\.B must not be above or below A/,
+  ],
+  [
+    "two modes for one directory",
+    { secrets: { A: { dir: "/run/x" }, B: { dir: "/run/x", mode: "0750" } } },
+    /secrets\.B must have the mode and owner of A/,
   ],
   [
     "65 secrets",
