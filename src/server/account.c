@@ -304,3 +304,55 @@ bool account_reset(struct call *call, struct response *res, struct str reset, st
                  V_INT(now)) &&
            session_begin(call, &tx, user_id, token, err);
 }
+
+static bool no_member(struct error *err)
+{
+    return error_set(err, ERR_NOT_A_MEMBER, "you are no member here: ask for an invitation");
+}
+
+/* Who was invited joins by coming. */
+static bool join_invited(struct call *call, struct tx *tx, struct str email,
+                         struct str display_name, char user_id[ID_TEXT], struct error *err)
+{
+    struct rows rows, settled;
+    int64_t now = time_now_ms();
+    if (!STORE(tx, &invitation_find_by_email, call->arena, &rows, err, V_STR(email), V_INT(now)))
+        return false;
+    if (rows.n_rows == 0)
+        return no_member(err);
+    if (!name_is_valid(NAME_TITLE, display_name))
+        display_name = (struct str){0};
+    if (!STORE(tx, &invitation_settle, call->arena, &settled, err,
+               V_STR(row_str(&rows, 0, INVITATION_FIND_BY_EMAIL_ID)), V_TEXT("accepted"),
+               V_INT(now)))
+        return false;
+    return settled.n_changed == 1
+               ? put_person(call, tx, email, display_name, NULL, user_id, err) &&
+                     STORE(tx, &member_put, NULL, NULL, err,
+                           V_STR(row_str(&rows, 0, INVITATION_FIND_BY_EMAIL_ORGANIZATION_ID)),
+                           V_TEXT(user_id), V_STR(row_str(&rows, 0, INVITATION_FIND_BY_EMAIL_ROLE)),
+                           V_INT(now))
+               : no_member(err);
+}
+
+bool account_enter(struct call *call, struct str email, struct str display_name,
+                   char token[TOKEN_TEXT], struct error *err)
+{
+    struct rows rows;
+    char user_id[ID_TEXT];
+    AUTO_TX tx = NULL;
+    /* The local owner is whoever sits at this machine, whatever a provider may say. */
+    if (!account_email(call, email, &email, err) || str_equal(email, STR(LOCAL_OWNER)))
+        return no_member(err);
+    if (!store_begin(server_of(call)->store, &tx, err) ||
+        !STORE(tx, &person_find, call->arena, &rows, err, V_STR(email)))
+        return false;
+    struct str status = rows.n_rows ? row_str(&rows, 0, PERSON_FIND_STATUS) : (struct str){0};
+    if (status.ptr && !str_equal(status, STR("active")))
+        return no_member(err);
+    if (status.ptr)
+        row_id(&rows, 0, PERSON_FIND_ID, user_id);
+    else if (!join_invited(call, tx, email, display_name, user_id, err))
+        return false;
+    return session_begin(call, &tx, user_id, token, err);
+}

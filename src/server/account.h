@@ -32,6 +32,11 @@ bool account_accept(struct call *call, struct response *res, struct str invitati
 bool account_reset(struct call *call, struct response *res, struct str reset, struct str password,
                    char token[TOKEN_TEXT], struct error *err) MUST_USE;
 
+/* By an e-mail that a provider has verified: a member, or who has a pending invitation; else
+ * ERR_NOT_A_MEMBER. Hashes nothing. */
+bool account_enter(struct call *call, struct str email, struct str display_name,
+                   char token[TOKEN_TEXT], struct error *err) MUST_USE;
+
 /* Lower-case and plausible, or ERR_INVALID. */
 bool account_email(struct call *call, struct str text, struct str *email,
                    struct error *err) MUST_USE;

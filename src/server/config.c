@@ -218,6 +218,27 @@ static bool read_address(const struct env *env, const struct server_flags *flags
     return check_public_url(config, err);
 }
 
+static bool read_oidc(const struct env *env, struct arena *arena, struct server_config *config,
+                      struct error *err)
+{
+    const char *issuer = env_find(env, "HELMR_OIDC_ISSUER");
+    const char *client = env_find(env, "HELMR_OIDC_CLIENT_ID");
+    if (!env_secret(env, "HELMR_OIDC_CLIENT_SECRET", &config->oidc_client_secret, err))
+        return false;
+    if (!issuer != !client)
+        return error_set(err, ERR_INVALID,
+                         "HELMR_OIDC_ISSUER and HELMR_OIDC_CLIENT_ID must be set together");
+    if (!issuer)
+        return true;
+    if ((strncmp(issuer, "https://", 8) != 0 && !listen_url_is_loopback(issuer)) ||
+        strpbrk(issuer, "?#"))
+        return error_set(err, ERR_INVALID,
+                         "HELMR_OIDC_ISSUER must be https or on loopback, without a query");
+    config->oidc_issuer = arena_text(arena, str_of(issuer));
+    config->oidc_client_id = arena_text(arena, str_of(client));
+    return true;
+}
+
 static bool read_all(const struct env *env, const struct server_flags *flags, struct arena *arena,
                      struct server_config *config, struct error *err)
 {
@@ -229,6 +250,7 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
         arena_text(arena, str_of(env_text(env, "HELMR_WORKER_GROUPS", "default")));
     return read_log(env, config, err) && read_database(env, arena, config, err) &&
            read_store(env, arena, config, err) && read_address(env, flags, arena, config, err) &&
+           read_oidc(env, arena, config, err) &&
            read_duration(env, "HELMR_LEASE_TTL", 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 30000, &config->cancel_grace_ms, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
@@ -273,4 +295,5 @@ void server_config_finish(struct server_config *config)
     secret_finish(&config->former_keys);
     secret_finish(&config->bootstrap_token);
     secret_finish(&config->setup_token);
+    secret_finish(&config->oidc_client_secret);
 }

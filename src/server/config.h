@@ -22,16 +22,19 @@ struct server_config {
     const char *tls_certificate, *tls_key; /* paths; both or none */
     const char *trusted_proxies;           /* as written; NULL: none */
     struct proxies proxies;
+    const char *oidc_issuer; /* NULL: no sign-in by OpenID Connect */
+    const char *oidc_client_id;
     bool plain_http;
     bool dev_login; /* wanted; it also needs every listener to be loopback */
     bool no_migrate;
     int64_t lease_ttl_ms, cancel_grace_ms, max_dispatches;
     enum log_level log_level;
     enum log_format log_format;
-    struct secret master_key;      /* as configured: base64 of 32 bytes; unset: the key file */
-    struct secret former_keys;     /* a comma list of the same; unset: the file of former keys */
-    struct secret bootstrap_token; /* unset: the key file */
-    struct secret setup_token;     /* unset: one is made when there is no owner */
+    struct secret master_key;         /* as configured: base64 of 32 bytes; unset: the key file */
+    struct secret former_keys;        /* a comma list of the same; unset: the file of former keys */
+    struct secret bootstrap_token;    /* unset: the key file */
+    struct secret oidc_client_secret; /* unset: a public client */
+    struct secret setup_token;        /* unset: one is made when there is no owner */
 };
 
 struct server_flags {

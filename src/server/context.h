@@ -13,6 +13,7 @@
 #include "server/config.h"
 #include "server/hub.h"
 #include "server/keys.h"
+#include "server/oidc_provider.h"
 #include "server/password.h"
 #include "server/rate.h"
 #include "store/store.h"
@@ -27,6 +28,7 @@ struct server {
     struct caller_cache callers;
     struct password_gate passwords;
     struct rate rate;
+    struct oidc_cache oidc;
     struct hub hub;
     struct loop *loop;
     struct pool *pool;

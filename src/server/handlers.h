@@ -32,6 +32,8 @@ route_handler auth_login;
 route_handler auth_password;
 route_handler auth_password_reset;
 route_handler auth_invitation_accept;
+route_handler auth_oidc_start;
+route_handler auth_oidc_callback;
 route_handler auth_device_start;
 route_handler auth_device_token;
 route_handler auth_device_status;

@@ -43,6 +43,15 @@ static bool query_text(struct call *call, const char *name, struct str *value, s
     return call_query(call, name, value, &found, err);
 }
 
+static const char *oidc_link(struct call *call, struct str next)
+{
+    AUTO(buf_finish) struct buf link = {.max = 16 * 1024};
+    struct error err;
+    bool ok = buf_append(&link, STR("/api/auth/oidc/start?next="), &err) &&
+              percent_append(&link, str_of(session_next(call, next)), &err);
+    return ok ? arena_text(call->arena, buf_str(&link)) : "/api/auth/oidc/start";
+}
+
 static struct form login_form(struct call *call, struct str next, struct str email)
 {
     struct form form = {
@@ -54,7 +63,10 @@ static struct form login_form(struct call *call, struct str next, struct str ema
                    {"password", "Password", "password", "current-password", {0}}},
         .buttons = {{"Sign in", NULL}},
     };
-    if (caller_is_local(call)) {
+    if (server_of(call)->config->oidc_issuer) {
+        form.other_link = oidc_link(call, next);
+        form.other_label = "Sign in with single sign-on";
+    } else if (caller_is_local(call)) {
         form.other_link = "/dev/login";
         form.other_label = "Sign in as the local owner";
     }

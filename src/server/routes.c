@@ -47,6 +47,8 @@ const struct route server_routes[] = {
      .body_max = SMALL_BODY},
     {METHOD_POST, "/api/auth/invitations/accept", PERM_PUBLIC, auth_invitation_accept,
      .body_max = SMALL_BODY},
+    {METHOD_GET, "/api/auth/oidc/start", PERM_PUBLIC, auth_oidc_start},
+    {METHOD_GET, "/api/auth/oidc/callback", PERM_PUBLIC, auth_oidc_callback},
     {METHOD_POST, "/api/auth/device/start", PERM_PUBLIC, auth_device_start, .body_max = SMALL_BODY},
     {METHOD_POST, "/api/auth/device/token", PERM_PUBLIC, auth_device_token, .body_max = SMALL_BODY},
     {METHOD_GET, "/api/auth/device/status", PERM_SESSION, auth_device_status},

@@ -201,6 +201,7 @@ bool server_create(const struct server_config *config, struct server **made, str
     server->hub.server = server;
     caller_cache_init(&server->callers);
     rate_init(&server->rate);
+    oidc_cache_init(&server->oidc);
     server->authorize_worker = worker_authorize;
     if (!start(server, err)) {
         server_destroy(server);
@@ -227,6 +228,7 @@ void server_destroy(struct server *server)
     store_close(server->store);
     caller_cache_finish(&server->callers);
     rate_finish(&server->rate);
+    oidc_cache_finish(&server->oidc);
     keys_finish(&server->keys);
     free(server->own_url);
     if (server->lock_fd >= 0)
