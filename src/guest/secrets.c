@@ -196,6 +196,9 @@ static bool store(struct secrets *set, const struct message_secret *secret, stru
 
     *file = (struct secret_file){
         .path = arena_text(&set->arena, secret->target),
+        .check = "",
+        .source = "",
+        .value = "",
         .owner = arena_text(&set->arena, secret->owner),
         .mode = secret->mode,
         .len = secret->value.len,
@@ -468,9 +471,9 @@ static bool attach_here(const struct secrets *set, const struct secrets_program 
     }
     if (chdir("/") != 0)
         return error_errno(err, "leaving the secrets");
-    bool is_user = confine_borrow(program->user);
-    const char *path = is_user ? unreadable_below(set, program->root) : set->files->check;
-    bool is_fine = tell_unreadable(path, err);
+    bool is_fine = confine_borrow(program->user)
+                       ? tell_unreadable(unreadable_below(set, program->root), err)
+                       : error_errno(err, "becoming the user");
     confine_return();
     return is_fine;
 }

@@ -138,7 +138,7 @@ static void add_event(struct output *output, const char *kind, struct str attrib
 void output_event(struct output *output, const char *kind, struct str attributes)
 {
     AUTO(buf_finish) struct buf clean = {.max = EVENT_ATTRIBUTES_MAX};
-    struct error err;
+    struct error err = {0};
 
     if (!output->redactor)
         add_event(output, kind, attributes);

@@ -95,7 +95,9 @@ static bool decode(struct pass *pass, struct str inside)
         if (inside.ptr[i] == '\\' && i + 1 < inside.len) {
             const char *name = memchr(names, inside.ptr[i + 1], sizeof names - 1);
             used = 2;
-            bytes[0] = name ? meant[name - names] : inside.ptr[i + 1];
+            bytes[0] = inside.ptr[i + 1];
+            if (name)
+                bytes[0] = meant[name - names];
             if (inside.ptr[i + 1] == 'u')
                 used = decode_unit(inside, i, bytes, &len);
         }

@@ -162,7 +162,7 @@ void run_secrets_hide(const struct redactor *redactor, struct guest_result *resu
     struct str *texts[] = {&result->error_name,   &result->error_message, &result->error_stack,
                            &result->load_message, &result->load_file,     &result->load_stack};
     struct buf details = {.max = DETAILS_MAX};
-    struct error err;
+    struct error err = {0};
 
     if (!redactor)
         return;
