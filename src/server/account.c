@@ -206,12 +206,25 @@ bool account_login(struct call *call, struct response *res, struct str email, st
     return session_begin(call, &tx, user_id, token, err);
 }
 
+/* An invitation outlives a change of the master key. */
+static bool look_up_invitation(struct call *call, struct tx *tx, struct str token,
+                               struct rows *rows, struct error *err)
+{
+    const struct keys *keys = &server_of(call)->keys;
+    bool ok = true;
+    rows->n_rows = 0;
+    for (size_t i = 0; ok && rows->n_rows == 0 && i < keys_count(keys); i++) {
+        uint8_t hash[BLAKE2B_LEN];
+        keys_hash_token_under(keys, i, token, hash);
+        ok = STORE(tx, &invitation_find, call->arena, rows, err, V_BYTES(bytes_of(hash)));
+    }
+    return ok;
+}
+
 static bool find_invitation(struct call *call, struct tx *tx, struct str token, struct rows *rows,
                             struct error *err)
 {
-    uint8_t hash[BLAKE2B_LEN];
-    keys_hash_token(&server_of(call)->keys, token, hash);
-    if (!STORE(tx, &invitation_find, call->arena, rows, err, V_BYTES(bytes_of(hash))))
+    if (!look_up_invitation(call, tx, token, rows, err))
         return false;
     if (rows->n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no such invitation");
