@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -82,15 +83,28 @@ static const struct json_field login_fields[] = {
     {0},
 };
 
+static void audit_failed_login(struct call *call, struct str email)
+{
+    struct audit_entry entry = audit_entry_of(call, "login");
+    entry.subject = email;
+    entry.outcome = "failed";
+    audit_refusal(server_of(call), &entry);
+}
+
 /* Another site's page must not sign a browser in as somebody else. */
 static bool login_inside(struct call *call, struct response *res, struct error *err)
 {
     struct login_body body;
     char token[TOKEN_TEXT];
-    return session_check_origin(call, false, err) &&
-           call_body(call, login_fields, &body, sizeof body, err) &&
-           account_login(call, res, body.email, body.password, token, err) &&
-           session_answer(call, res, 200, token, body.next, err);
+    if (!session_check_origin(call, false, err) ||
+        !call_body(call, login_fields, &body, sizeof body, err))
+        return false;
+    if (!account_login(call, res, body.email, body.password, token, err)) {
+        if (err->code == ERR_CREDENTIALS)
+            audit_failed_login(call, body.email);
+        return false;
+    }
+    return session_answer(call, res, 200, token, body.next, err);
 }
 
 bool auth_login(struct call *call, struct response *res, struct error *err)
@@ -195,7 +209,9 @@ static bool change_password(struct call *call, struct response *res, struct str 
     return STORE(tx, &user_sessions_revoke, NULL, NULL, err, V_TEXT(caller->user_id),
                  V_TEXT(caller->id), V_INT(time_now_ms())) &&
            STORE(tx, &password_resets_drop, NULL, NULL, err, V_TEXT(caller->user_id)) &&
-           session_rotate(call, res, tx, err) && hub_commit(&server->hub, &tx, &wakes, err);
+           session_rotate(call, res, tx, err) &&
+           audit_call(tx, call, "password.change", str_of(caller->user_id), err) &&
+           hub_commit(&server->hub, &tx, &wakes, err);
 }
 
 static bool password_inside(struct call *call, struct response *res, struct error *err)

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -186,7 +187,7 @@ bool api_key_create(struct call *call, struct response *res, struct error *err)
                V_BYTES(((struct str){(const char *)hash, sizeof hash})),
                V_TEXT(server->keys.ids[KEY_AUTH]), V_TEXT(scopes), V_TEXT(caller_of(call)->user_id),
                V_INT(now), expires) ||
-        !store_commit(&tx, err))
+        !audit_call(tx, call, "api_key.create", str_of(id), err) || !store_commit(&tx, err))
         return false;
 
     const struct value row[] = {
@@ -224,7 +225,8 @@ bool api_key_delete(struct call *call, struct response *res, struct error *err)
     if (rows.n_changed != 1)
         return error_set(err, ERR_NOT_FOUND, "there is no API key %s", id);
     wakes_add(&wakes, TOPIC_AUTH, "");
-    if (!hub_commit(&server->hub, &tx, &wakes, err))
+    if (!audit_call(tx, call, "api_key.revoke", str_of(id), err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     response_empty(res, 204);
     return true;

@@ -144,3 +144,11 @@ void audit_refusal(struct server *server, const struct audit_entry *entry)
         !store_commit(&tx, &err))
         log_warn("a refusal is not in the audit log", LOG_ERR(&err));
 }
+
+void audit_denied(const struct call *call)
+{
+    struct audit_entry entry = audit_entry_of(call, "request.denied");
+    entry.subject = str_of(call->match.route->pattern);
+    entry.outcome = "denied";
+    audit_refusal(server_of(call), &entry);
+}

@@ -33,3 +33,6 @@ struct audit_entry audit_entry_of(const struct call *call, const char *action);
  * subject is written once a minute, and at most some hundred of them in all, so that nobody can
  * fill the disk by being refused. Never a reason to fail. */
 void audit_refusal(struct server *server, const struct audit_entry *entry);
+
+/* A permission refused this caller; the same way. */
+void audit_denied(const struct call *call);

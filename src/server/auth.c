@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/time.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -31,7 +32,8 @@ bool auth_logout(struct call *call, struct response *res, struct error *err)
                V_INT(time_now_ms())))
         return false;
     wakes_add(&wakes, TOPIC_AUTH, "");
-    if (!hub_commit(&server->hub, &tx, &wakes, err) || !session_set_cookie(call, res, "", err))
+    if (!audit_call(tx, call, "logout", (struct str){0}, err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err) || !session_set_cookie(call, res, "", err))
         return false;
     response_empty(res, 204);
     return true;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/context.h"
 #include "server/listen.h"
 #include "server/page.h"
@@ -323,13 +324,15 @@ bool caller_authorize(struct call *call, struct error *err)
     struct caller *caller = arena_alloc(call->arena, sizeof *caller);
     if (!identify(call, caller, err))
         return false;
-    if (!satisfies(caller, route->needs))
+    call->caller = caller;
+    if (!satisfies(caller, route->needs)) {
+        audit_denied(call);
         return error_set(err, ERR_FORBIDDEN, "%s is required",
                          route->needs < PERM_COUNT &&
                                  *permission_name((enum permission)route->needs)
                              ? permission_name((enum permission)route->needs)
                              : "another permission");
-    call->caller = caller;
+    }
     return !route->scoped || choose_scope(call, caller, err);
 }
 

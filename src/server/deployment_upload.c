@@ -9,6 +9,7 @@
 #include "model/name.h"
 #include "model/version.h"
 #include "server/archive.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/deployment_object.h"
@@ -245,5 +246,6 @@ bool deployment_create(struct call *call, struct response *res, struct error *er
     return store_begin(server->store, &tx, err) && insert(&upload, tx, id, &is_new, &wakes, err) &&
            answer(&upload, tx, id, is_new ? 201 : 200, res, err) &&
            blob_publish(server->blobs, &upload.blob, err) &&
+           audit_call(tx, call, "deployment.create", str_of(id), err) &&
            hub_commit(&server->hub, &tx, &wakes, err);
 }

@@ -1,4 +1,5 @@
 #include "base/time.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/deployment_object.h"
@@ -168,7 +169,8 @@ bool deployment_promote_post(struct call *call, struct response *res, struct err
     if (!call_body(call, reason_fields, &body, sizeof body, err) ||
         !store_begin(server->store, &tx, err) || !peek(call, tx, &rows, err) ||
         !promote(call, tx, &rows, body.reason, &wakes, err) ||
-        !answer_one(call, tx, row_str(&rows, 0, DEPLOYMENT_PEEK_ID), 200, res, err))
+        !answer_one(call, tx, row_str(&rows, 0, DEPLOYMENT_PEEK_ID), 200, res, err) ||
+        !audit_call(tx, call, "deployment.promote", row_str(&rows, 0, DEPLOYMENT_PEEK_ID), err))
         return false;
     return hub_commit(&server->hub, &tx, &wakes, err);
 }
@@ -231,5 +233,6 @@ bool deployment_cancel_post(struct call *call, struct response *res, struct erro
     wakes_add(&wakes, "deployment:", id);
     wakes_add(&wakes, "env:", call_environment(call));
     return answer_one(call, tx, str_of(id), 200, res, err) &&
+           audit_call(tx, call, "deployment.cancel", str_of(id), err) &&
            hub_commit(&server->hub, &tx, &wakes, err);
 }

@@ -3,6 +3,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "base/time.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -148,7 +149,8 @@ static bool give_token(struct call *call, struct response *res, struct tx **tx, 
         return false;
     if (rows.n_changed != 1)
         return refuse(err, ERR_EXPIRED_TOKEN);
-    if (!session_open(*tx, server_of(call), user_id, token, err) || !store_commit(tx, err))
+    if (!session_open(*tx, server_of(call), user_id, token, err) ||
+        !session_audit(call, *tx, user_id, err) || !store_commit(tx, err))
         return false;
     struct json_writer json = json_begin(response_body(res));
     json_open(&json, NULL);
@@ -209,6 +211,17 @@ bool device_code_status(struct call *call, struct str text, const char **status,
     return true;
 }
 
+/* The page that asks has no caller of a permission, but it knows the person. */
+static bool audit_decision(struct call *call, struct tx *tx, const char *decision,
+                           const char *user_id, bool is_done, struct error *err)
+{
+    struct audit_entry entry =
+        audit_entry_of(call, strcmp(decision, "approved") == 0 ? "device.approve" : "device.deny");
+    entry.actor_type = "user";
+    entry.actor_id = user_id;
+    return !is_done || audit_write(tx, server_of(call), &entry, err);
+}
+
 bool device_code_settle(struct call *call, struct str text, const char *decision,
                         const char *user_id, const char **status, struct error *err)
 {
@@ -222,6 +235,7 @@ bool device_code_settle(struct call *call, struct str text, const char *decision
             !STORE(tx, &device_code_decide, call->arena, &rows, err,
                    V_BYTES(hash_code(call, "user", str_of(code))), V_TEXT(decision),
                    V_TEXT(user_id), V_INT(time_now_ms())) ||
+            !audit_decision(call, tx, decision, user_id, rows.n_changed == 1, err) ||
             !store_commit(&tx, err))
             return false;
     }

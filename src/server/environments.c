@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "model/grade.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -200,7 +201,8 @@ bool environment_create(struct call *call, struct response *res, struct error *e
         return error_set(err, ERR_SLUG_TAKEN, "this slug is taken");
     return apply(call, tx, project_id, id, &body, err) &&
            find_in(tx, call->arena, project_id, str_of(id), &rows, &row, err) &&
-           answer(res, 201, &rows, row, err) && store_commit(&tx, err);
+           answer(res, 201, &rows, row, err) &&
+           audit_call(tx, call, "environment.create", str_of(id), err) && store_commit(&tx, err);
 }
 
 static bool protect(const struct rows *rows, size_t row, struct error *err)
@@ -247,7 +249,9 @@ bool environment_update(struct call *call, struct response *res, struct error *e
     wakes_add(&wakes, TOPIC_AUTH, "");
     return apply(call, tx, project_id, id, &body, err) && wake_group(call, tx, id, &wakes, err) &&
            find_in(tx, call->arena, project_id, str_of(id), &rows, &row, err) &&
-           answer(res, 200, &rows, row, err) && hub_commit(&server->hub, &tx, &wakes, err);
+           answer(res, 200, &rows, row, err) &&
+           audit_call(tx, call, "environment.update", str_of(id), err) &&
+           hub_commit(&server->hub, &tx, &wakes, err);
 }
 
 static bool check_empty(struct call *call, struct tx *tx, const char *id, struct error *err)
@@ -314,6 +318,8 @@ bool environment_delete(struct call *call, struct response *res, struct error *e
     if (!store_begin(server->store, &tx, err) || !environment_of(call, tx, &rows, &row, err) ||
         !protect(&rows, row, err) ||
         !environment_purge(call, tx, row_text(&rows, row, ENVIRONMENT_LIST_ID), &wakes, err) ||
+        !audit_call(tx, call, "environment.delete", row_str(&rows, row, ENVIRONMENT_LIST_ID),
+                    err) ||
         !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     response_empty(res, 204);

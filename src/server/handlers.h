@@ -98,3 +98,6 @@ route_handler secret_list_get;
 route_handler secret_one_get;
 route_handler secret_put;
 route_handler secret_delete;
+
+route_handler audit_list_get;
+route_handler audit_export_get;

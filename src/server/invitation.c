@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -125,7 +126,7 @@ bool invitation_create(struct call *call, struct response *res, struct error *er
                V_BYTES(((struct str){(const char *)hash, sizeof hash})),
                V_TEXT(server->keys.ids[KEY_AUTH]), V_TEXT(caller_of(call)->user_id), V_INT(now),
                V_INT(expires)) ||
-        !store_commit(&tx, err))
+        !audit_call(tx, call, "invitation.create", email, err) || !store_commit(&tx, err))
         return false;
     const struct value row[] = {
         [INVITATION_LIST_ID] = V_TEXT(id),
@@ -158,7 +159,7 @@ bool invitation_delete(struct call *call, struct response *res, struct error *er
     if (rows.n_changed != 1)
         return error_set(err, ERR_INVITATION_SETTLED, "the invitation is %s already",
                          row_text(&found, 0, INVITATION_GET_STATUS));
-    if (!store_commit(&tx, err))
+    if (!audit_call(tx, call, "invitation.revoke", str_of(id), err) || !store_commit(&tx, err))
         return false;
     response_empty(res, 204);
     return true;

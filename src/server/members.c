@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -159,7 +160,8 @@ bool member_patch(struct call *call, struct response *res, struct error *err)
                V_STR(row_str(&before, 0, MEMBER_FIND_USER_ID))))
         return false;
     wakes_add(&wakes, TOPIC_AUTH, "");
-    if (!hub_commit(&server->hub, &tx, &wakes, err))
+    if (!audit_call(tx, call, "member.update", row_str(&before, 0, MEMBER_FIND_USER_ID), err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     struct json_writer json = json_begin(response_body(res));
     write_member(&json, &after, 0);
@@ -184,7 +186,8 @@ bool member_delete_one(struct call *call, struct response *res, struct error *er
         !end_sessions(tx, user_id, err))
         return false;
     wakes_add(&wakes, TOPIC_AUTH, "");
-    if (!hub_commit(&server->hub, &tx, &wakes, err))
+    if (!audit_call(tx, call, "member.remove", str_of(user_id), err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     response_empty(res, 204);
     return true;
@@ -207,6 +210,8 @@ bool member_password_reset(struct call *call, struct response *res, struct error
                V_BYTES(((struct str){(const char *)hash, sizeof hash})),
                V_TEXT(server->keys.ids[KEY_AUTH]), V_STR(row_str(&rows, 0, MEMBER_FIND_USER_ID)),
                V_INT(now), V_INT(now + RESET_MS)) ||
+        !audit_call(tx, call, "member.password_reset", row_str(&rows, 0, MEMBER_FIND_USER_ID),
+                    err) ||
         !store_commit(&tx, err))
         return false;
 

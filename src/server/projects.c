@@ -2,6 +2,7 @@
 
 #include "base/time.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/environments.h"
@@ -167,7 +168,8 @@ bool project_create(struct call *call, struct response *res, struct error *err)
     if (rows.n_changed != 1)
         return error_set(err, ERR_SLUG_TAKEN, "this slug is taken");
     return seed_environments(tx, id, group, now, err) &&
-           answer_project(call, tx, str_of(id), 201, res, err) && store_commit(&tx, err);
+           answer_project(call, tx, str_of(id), 201, res, err) &&
+           audit_call(tx, call, "project.create", str_of(id), err) && store_commit(&tx, err);
 }
 
 static bool make_default(struct call *call, struct tx *tx, const char *id, struct error *err)
@@ -206,6 +208,7 @@ bool project_update(struct call *call, struct response *res, struct error *err)
     wakes_add(&wakes, TOPIC_AUTH, "");
     return (!body.has_default || make_default(call, tx, id, err)) &&
            answer_project(call, tx, str_of(id), 200, res, err) &&
+           audit_call(tx, call, "project.update", str_of(id), err) &&
            hub_commit(&server->hub, &tx, &wakes, err);
 }
 
@@ -228,6 +231,7 @@ bool project_delete(struct call *call, struct response *res, struct error *err)
             return false;
     if (!STORE(tx, &purge_image_steps, NULL, NULL, err, id) ||
         !STORE(tx, &project_delete_row, NULL, NULL, err, id) ||
+        !audit_call(tx, call, "project.delete", id.bytes, err) ||
         !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     response_empty(res, 204);

@@ -128,6 +128,9 @@ const struct route server_routes[] = {
     {METHOD_DELETE, "/api/secrets/:name", PERM_SECRETS_WRITE, secret_delete, .body_max = SMALL_BODY,
      .scoped = true},
 
+    {METHOD_GET, "/api/audit", PERM_AUDIT_READ, audit_list_get},
+    {METHOD_GET, "/api/audit/export", PERM_AUDIT_READ, audit_export_get},
+
     {METHOD_GET, "/api/workers", PERM_SESSION, worker_list_get},
     {METHOD_GET, "/api/workers/:worker", PERM_SESSION, worker_one_get},
     {METHOD_POST, "/api/workers/:worker/drain", PERM_WORKERS_MANAGE, worker_drain_post,

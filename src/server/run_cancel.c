@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/event.h"
@@ -181,7 +182,8 @@ bool run_cancel(struct call *call, struct response *res, struct error *err)
         return false;
     if (first[0])
         memcpy(cancel.operation_id, first, sizeof first);
-    else if (!apply(&cancel, &wakes, err))
+    else if (!apply(&cancel, &wakes, err) ||
+             !audit_call(tx, call, "run.cancel", str_of(cancel.run.id), err))
         return false;
     return answer(&cancel, res, err) && hub_commit(&server->hub, &tx, &wakes, err);
 }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "model/queue_score.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/event.h"
@@ -349,7 +350,8 @@ bool run_create(struct call *call, struct response *res, struct error *err)
         return true;
     }
     if (!insert_context(&start, err) || !insert_run(&start, err) || !insert_ready(&start, err) ||
-        !insert_event(&start, err))
+        !insert_event(&start, err) ||
+        !audit_call(tx, call, "run.create", str_of(start.run_id), err))
         return false;
 
     struct wakes wakes = {0};

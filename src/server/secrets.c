@@ -229,6 +229,22 @@ static bool open_for_run(struct call *call, struct tx *tx, const struct lease_ro
            open_all(call, tx, lease->environment_id, &stored, answer, err);
 }
 
+/* What was handed out, and for what; the values are not in it. */
+static bool audit_use(struct call *call, struct tx *tx, const struct lease_row *lease,
+                      const struct wire_secrets *answer, struct error *err)
+{
+    struct audit_entry entry = audit_entry_of(call, "secret.use");
+    const struct wire_secret *secrets = answer->secrets.items;
+    const char *names = "";
+
+    for (size_t i = 0; i < answer->secrets.n; i++)
+        names = arena_printf(call->arena, "%s %.*s", names, (int)secrets[i].name.len,
+                             secrets[i].name.ptr);
+    entry.environment_id = lease->environment_id;
+    entry.subject = str_of(arena_printf(call->arena, "%s:%s", lease->subject_id, names));
+    return answer->secrets.n == 0 || audit_write(tx, server_of(call), &entry, err);
+}
+
 bool lease_secrets_post(struct call *call, struct response *res, struct error *err)
 {
     struct wire_secrets_wanted wanted;
@@ -243,6 +259,7 @@ bool lease_secrets_post(struct call *call, struct response *res, struct error *e
     bool fine = (lease.subject == SUBJECT_RUN
                      ? open_for_run(call, tx, &lease, &answer, err)
                      : open_for_build(call, tx, &lease, &wanted.names, &answer, err)) &&
+                audit_use(call, tx, &lease, &answer, err) && store_commit(&tx, err) &&
                 worker_answer(res, wire_secrets_fields, &answer, err);
     const struct wire_secret *secrets = answer.secrets.items;
     for (size_t i = 0; i < answer.secrets.n; i++)

@@ -11,6 +11,8 @@
 #include "base/own.h"
 #include "http/tls.h"
 #include "server/account.h"
+#include "server/audit_checkpoint.h"
+#include "server/audit_start.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/headers.h"
@@ -187,7 +189,8 @@ static bool start(struct server *server, struct error *err)
     const struct key_sources sources = {config->data_dir, &config->master_key, &config->former_keys,
                                         &config->bootstrap_token};
     return keys_load(&sources, &server->keys, err) && open_storage(server, err) &&
-           server_seed(server, err) && loop_create(&server->loop, err) &&
+           server_seed(server, err) && audit_checkpoint_begin(server, err) &&
+           audit_start(server, err) && loop_create(&server->loop, err) &&
            pool_create(POOL_THREADS, &server->pool, err) && open_tls(server, err) &&
            start_http(server, err) && listen_everywhere(server, err) &&
            account_offer_setup(server, err) && hub_start(&server->hub, server, err) &&
@@ -222,6 +225,8 @@ void server_destroy(struct server *server)
     /* Its threads may still be in a handler, which uses all the rest. */
     pool_destroy(server->pool);
     http_server_destroy(server->http);
+    if (server->sweeper)
+        audit_checkpoint_renew(server, true);
     tls_destroy(server->tls);
     loop_destroy(server->loop);
     blob_store_close(server->blobs);

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/time.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "store/queries.h"
@@ -38,6 +39,16 @@ bool session_open(struct tx *tx, const struct server *server, const char *user_i
                  V_TEXT(server->keys.ids[KEY_AUTH]), V_INT(now), V_INT(now + SESSION_TOTAL_MS));
 }
 
+/* The way in is told by the route. */
+bool session_audit(const struct call *call, struct tx *tx, const char *user_id, struct error *err)
+{
+    struct audit_entry entry = audit_entry_of(call, "login");
+    entry.actor_type = "user";
+    entry.actor_id = user_id;
+    entry.subject = str_of(call->match.route->pattern);
+    return audit_write(tx, server_of(call), &entry, err);
+}
+
 bool session_begin(struct call *call, struct tx **tx, const char *user_id, char token[TOKEN_TEXT],
                    struct error *err)
 {
@@ -53,7 +64,7 @@ bool session_begin(struct call *call, struct tx **tx, const char *user_id, char 
     }
     wakes_add(&wakes, TOPIC_AUTH, "");
     return session_open(*tx, server, user_id, token, err) &&
-           hub_commit(&server->hub, tx, &wakes, err);
+           session_audit(call, *tx, user_id, err) && hub_commit(&server->hub, tx, &wakes, err);
 }
 
 bool session_rotate(struct call *call, struct response *res, struct tx *tx, struct error *err)

@@ -25,6 +25,10 @@ const char *session_cookie_name(const struct server *server);
 bool session_open(struct tx *tx, const struct server *server, const char *user_id,
                   char token[TOKEN_TEXT], struct error *err) MUST_USE;
 
+/* A sign-in, for the audit log; in the same transaction. */
+bool session_audit(const struct call *call, struct tx *tx, const char *user_id,
+                   struct error *err) MUST_USE;
+
 /* Ends the session the browser came with, opens a new one and commits: a token that somebody
  * knew before a sign-in is worth nothing after it. */
 bool session_begin(struct call *call, struct tx **tx, const char *user_id, char token[TOKEN_TEXT],

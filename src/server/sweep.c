@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "model/deployment_state.h"
 #include "model/worker_state.h"
+#include "server/audit_checkpoint.h"
 #include "server/collect.h"
 #include "server/deployment_store.h"
 #include "server/lease.h"
@@ -293,6 +294,7 @@ static void *sweeper_main(void *arg)
 
         pthread_mutex_unlock(&sweeper->lock);
         last = sweep_since(sweeper->server, last);
+        audit_checkpoint_renew(sweeper->server, false);
         if (time_boot_ms() > forget_ms) {
             forget_ms = time_boot_ms() + FORGET_MS;
             forget_old(sweeper->server);

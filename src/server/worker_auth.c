@@ -9,6 +9,7 @@
 #include "base/encode.h"
 #include "base/time.h"
 #include "model/worker_state.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/lease.h"
 #include "server/worker_plane.h"
@@ -190,6 +191,17 @@ static bool find_group(struct call *call, struct tx *tx, struct str name, char i
     return true;
 }
 
+static bool audit_enrolment(struct tx *tx, struct call *call, const char *worker_id,
+                            struct str name, struct error *err)
+{
+    struct audit_entry entry = audit_entry_of(call, "worker.enrol");
+    entry.actor_type = "worker";
+    entry.actor_id = worker_id;
+    entry.actor_name = arena_text(call->arena, name);
+    entry.subject = str_of(worker_id);
+    return audit_write(tx, server_of(call), &entry, err);
+}
+
 bool worker_register_post(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
@@ -211,7 +223,7 @@ bool worker_register_post(struct call *call, struct response *res, struct error 
         !find_group(call, tx, wanted.group, group_id, err) ||
         !enlist(call, tx, &wanted, group_id, (struct str){(const char *)hash, sizeof hash},
                 worker_id, err) ||
-        !store_commit(&tx, err))
+        !audit_enrolment(tx, call, worker_id, wanted.resource_id, err) || !store_commit(&tx, err))
         return false;
     const struct wire_registered given = {str_of(worker_id), str_of(group_id), str_of(credential)};
     return worker_answer(res, wire_registered_fields, &given, err);

@@ -2,6 +2,7 @@
  * drains, is given nothing new; what they have goes on. */
 #include "base/time.h"
 #include "model/worker_state.h"
+#include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
@@ -125,7 +126,9 @@ static bool change(struct call *call, enum worker_event on, const char *message,
         return false;
     if (rows.n_changed != 1)
         return store_lost_race(err, "the worker");
+    const char *action = arena_printf(call->arena, "worker.%s", message ? message : "disable");
     return tell(tx, &worker, message, &wakes, err) && answer_worker(call, tx, res, err) &&
+           audit_call(tx, call, action, row_str(&worker, 0, WORKER_SHOW_ID), err) &&
            hub_commit(&server->hub, &tx, &wakes, err);
 }
 
@@ -205,7 +208,9 @@ static bool set_group(struct call *call, const char *state, struct response *res
     if (rows.n_rows != 1)
         return error_set(err, ERR_NOT_FOUND, "there is no such worker group");
     wakes_add(&wakes, "g", row_text(&rows, 0, WORKER_GROUP_SET_ID));
-    return answer_group(call, tx, res, err) && hub_commit(&server->hub, &tx, &wakes, err);
+    return answer_group(call, tx, res, err) &&
+           audit_call(tx, call, "worker_group.change", call_param(call, 0), err) &&
+           hub_commit(&server->hub, &tx, &wakes, err);
 }
 
 bool worker_group_pause_post(struct call *call, struct response *res, struct error *err)
