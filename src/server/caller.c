@@ -187,6 +187,35 @@ static bool recognize(struct server *server, enum caller_kind kind, const uint8_
     return true;
 }
 
+/* Moves what a former master key has made of this token to the current one. */
+static bool rehash(struct server *server, enum caller_kind kind, struct str token,
+                   const uint8_t hash[BLAKE2B_LEN], struct arena *arena)
+{
+    bool is_key = kind == CALLER_KEY;
+    struct error err;
+    for (size_t i = 1; i < keys_count(&server->keys); i++) {
+        uint8_t former[BLAKE2B_LEN];
+        struct rows rows;
+        keys_hash_token_under(&server->keys, i, token, former);
+        AUTO_TX read = NULL;
+        if (!store_begin_read(server->store, &read, &err) ||
+            !STORE(read, is_key ? &api_key_under : &user_session_under, arena, &rows, &err,
+                   V_BYTES(((struct str){(const char *)former, sizeof former}))))
+            return false;
+        store_rollback(&read);
+        if (rows.n_rows == 0)
+            continue;
+        AUTO_TX tx = NULL;
+        return store_begin(server->store, &tx, &err) &&
+               STORE(tx, is_key ? &api_key_rehash : &user_session_rehash, NULL, NULL, &err,
+                     V_STR(row_str(&rows, 0, API_KEY_UNDER_ID)),
+                     V_BYTES(((struct str){(const char *)hash, BLAKE2B_LEN})),
+                     V_TEXT(server->keys.ids[KEY_AUTH])) &&
+               store_commit(&tx, &err);
+    }
+    return false;
+}
+
 static bool authenticate(struct call *call, struct str token, struct caller *caller,
                          struct error *err)
 {
@@ -196,7 +225,11 @@ static bool authenticate(struct call *call, struct str token, struct caller *cal
     if (token.len > TOKEN_MAX || (!is_key && !has_prefix(token, STR("hlmr_us_"))))
         return refused(err);
     keys_hash_token(&server->keys, token, hash);
-    return recognize(server, is_key ? CALLER_KEY : CALLER_SESSION, hash, call->arena, caller, err);
+    enum caller_kind kind = is_key ? CALLER_KEY : CALLER_SESSION;
+    if (recognize(server, kind, hash, call->arena, caller, err))
+        return true;
+    return err->code == ERR_UNAUTHENTICATED && rehash(server, kind, token, hash, call->arena) &&
+           recognize(server, kind, hash, call->arena, caller, err);
 }
 
 static bool cookie_of(const struct call *call, struct str *token)

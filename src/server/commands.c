@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "server/host_commands.h"
 #include "server/server.h"
 #include "store/store.h"
 
@@ -13,6 +14,23 @@ static const struct option server_options[] = {
 };
 
 static const struct option migrate_options[] = {
+    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {0},
+};
+
+static const struct option host_options[] = {
+    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {0},
+};
+
+static const struct option status_options[] = {
+    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {"json", 0, OPTION_FLAG, NULL, "as JSON"},
+    {0},
+};
+
+static const struct option reencrypt_options[] = {
+    {"limit", 0, OPTION_VALUE, "N", "at most so many (1000)"},
     {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
     {0},
 };
@@ -72,8 +90,56 @@ const struct command server_commands[] = {
      .summary = "bring the database schema up to date, then exit",
      .help = "Prints the version of the schema.\n"
                 "\n"
-                "  HELMR_DATABASE_URL=postgres://helmr@db/helmr helmr server migrate\n",                                                      .options = migrate_options,
+                "  HELMR_DATABASE_URL=postgres://helmr@db/helmr helmr server migrate\n", .options = migrate_options,
      .run = run_migrate,
+     },
+    {
+     .name = "audit verify",
+     .args = "[FILE]",
+     .summary = "check the audit log, or an exported file, on the server's host",
+     .help =
+            "Needs the database (or the file) and the master keys, not a server. Exits with 1 and\n"
+            "names the first entry that was changed, removed or cut off.\n"
+            "\n"
+            "  helmr audit verify\n"
+            "  helmr audit verify audit-2026.jsonl\n", .options = host_options,
+     .run = audit_verify_command,
+     .max_args = 1,
+     },
+    {
+     .name = "key generate",
+     .summary = "print a new master or checkpoint key",
+     .help = "32 random bytes in base64; nothing is stored.\n"
+                "\n"
+                "  helmr key generate\n", .run = key_generate_command,
+     },
+    {
+     .name = "key master status",
+     .summary = "count what is under which master key, on the server's host",
+     .help =
+            "Per key id and context. When old_key_count is 0, the old key may be dropped; audit\n"
+            "entries stay under theirs and need it only to be verified.\n"
+            "\n"
+            "  helmr key master status\n", .options = status_options,
+     .run = key_master_status_command,
+     },
+    {
+     .name = "key master rotate",
+     .summary = "make a new master key for the next start, on the server's host",
+     .help = "Writes keys/master and keeps the former one in keys/master.old. With "
+                "HELMR_MASTER_KEY\n"
+                "set it says what to set and changes nothing.\n"
+                "\n"
+                "  helmr key master rotate\n", .options = host_options,
+     .run = key_master_rotate_command,
+     },
+    {
+     .name = "secret reencrypt",
+     .summary = "wrap stored secrets under the current master key, on the server's host",
+     .help = "The server may run meanwhile. Repeat until remaining_old_key_count is 0.\n"
+                "\n"
+                "  helmr secret reencrypt --limit 500\n", .options = reencrypt_options,
+     .run = secret_reencrypt_command,
      },
 };
 

@@ -38,16 +38,15 @@ static void id_from_bytes(const uint8_t bytes[CURSOR_ID], char id[ID_TEXT])
 static bool read_cursor(const struct call *call, struct page *page, struct str text,
                         struct error *err)
 {
-    uint8_t bytes[CURSOR_BYTES], tag[BLAKE2B_LEN];
+    uint8_t bytes[CURSOR_BYTES];
     size_t len = sizeof bytes;
     if (!base64url_decode(text, bytes, &len) || len != sizeof bytes)
         return error_set(err, ERR_INVALID_CURSOR, "the cursor is not one of this list");
 
     id_from_bytes(bytes, page->at);
-    cursor_tag(call, page, str_of(page->at), tag);
-    struct str got = {(const char *)bytes + CURSOR_ID, CURSOR_TAG};
-    struct str want = {(const char *)tag, CURSOR_TAG};
-    if (!bytes_equal_constant_time(got, want))
+    const struct str pieces[] = {str_of(page->list), str_of(page->at)};
+    struct str tag = {(const char *)bytes + CURSOR_ID, CURSOR_TAG};
+    if (!keys_tag_is_ours(&server_of(call)->keys, KEY_CURSOR, pieces, COUNT_OF(pieces), tag))
         return error_set(err, ERR_INVALID_CURSOR, "the cursor is not one of this list");
     return true;
 }

@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "model/name.h"
 #include "server/account.h"
+#include "server/master.h"
 #include "store/queries.h"
 
 static const struct {
@@ -111,19 +112,6 @@ static bool seed_owner(struct server *server, struct tx *tx, struct arena *arena
                  V_TEXT(server->owner_id), V_TEXT("owner"), V_INT(now));
 }
 
-/* Rows made under another master key cannot be checked by this one. */
-static bool check_key_id(struct server *server, struct tx *tx, struct arena *arena,
-                         struct error *err)
-{
-    struct rows rows;
-    if (!STORE(tx, &key_id_check, arena, &rows, err, V_TEXT(server->keys.ids[KEY_AUTH])))
-        return false;
-    return rows.n_rows == 0 ||
-           error_set(err, ERR_CONFLICT,
-                     "the database holds credentials made under another master key (key id %s)",
-                     row_text(&rows, 0, KEY_ID_CHECK_KEY_ID));
-}
-
 bool server_seed(struct server *server, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
@@ -133,7 +121,7 @@ bool server_seed(struct server *server, struct error *err)
     if (!store_begin(server->store, &tx, err) || !seed_organization(server, tx, &arena, now, err) ||
         !seed_groups(server, tx, &arena, now, group_id, err) ||
         !seed_project(server, tx, &arena, now, group_id, err) ||
-        !seed_owner(server, tx, &arena, now, err) || !check_key_id(server, tx, &arena, err))
+        !seed_owner(server, tx, &arena, now, err) || !master_check(tx, &server->keys, &arena, err))
         return error_wrap(err, "preparing the database");
     return store_commit(&tx, err);
 }

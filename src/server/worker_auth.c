@@ -74,16 +74,15 @@ static bool read_claims(const struct server *server, struct str token, char clai
 {
     struct str rest = {token.ptr + sizeof bearer_prefix - 1, token.len - sizeof bearer_prefix + 1};
     struct str body;
-    uint8_t tag[BLAKE2B_LEN], given[BLAKE2B_LEN];
+    uint8_t given[BLAKE2B_LEN];
     size_t len = CLAIMS_MAX - 1, tag_len = sizeof given;
 
     if (!str_split(&rest, '.', &body) || !base64url_decode(body, claims, &len) ||
         !base64url_decode(rest, given, &tag_len) || tag_len != sizeof given)
         return false;
     claims[len] = '\0';
-    tag_claims(server, (struct str){claims, len}, tag);
-    return bytes_equal_constant_time((struct str){(const char *)tag, sizeof tag},
-                                     (struct str){(const char *)given, sizeof given});
+    return keys_tag_is_ours(&server->keys, KEY_WORKER, &(struct str){claims, len}, 1,
+                            (struct str){(const char *)given, sizeof given});
 }
 
 bool worker_authorize(struct call *call, struct error *err)
@@ -232,16 +231,26 @@ bool worker_register_post(struct call *call, struct response *res, struct error 
 static bool find_by_credential(struct call *call, struct tx *tx, struct str worker_id,
                                struct str credential, struct rows *rows, struct error *err)
 {
+    const struct keys *keys = &server_of(call)->keys;
     uint8_t hash[BLAKE2B_LEN];
+    size_t key = 0;
 
-    keys_hash_token(&server_of(call)->keys, credential, hash);
-    if (!STORE(tx, &worker_find_credential, call->arena, rows, err,
-               V_BYTES(((struct str){(const char *)hash, sizeof hash}))))
-        return false;
+    for (rows->n_rows = 0; rows->n_rows == 0 && key < keys_count(keys); key++) {
+        keys_hash_token_under(keys, key, credential, hash);
+        if (!STORE(tx, &worker_find_credential, call->arena, rows, err,
+                   V_BYTES(((struct str){(const char *)hash, sizeof hash}))))
+            return false;
+    }
     if (rows->n_rows == 0 || !str_equal(row_str(rows, 0, WORKER_FIND_CREDENTIAL_ID), worker_id) ||
         str_equal(row_str(rows, 0, WORKER_FIND_CREDENTIAL_STATE), STR("disabled")))
         return error_set(err, ERR_UNAUTHENTICATED, "the worker's credential is not valid");
-    return true;
+    if (key == 1)
+        return true;
+    /* A former master key has made it: from here on it is the current one's. */
+    keys_hash_token(keys, credential, hash);
+    return STORE(tx, &worker_rehash, NULL, NULL, err, V_STR(worker_id),
+                 V_BYTES(((struct str){(const char *)hash, sizeof hash})),
+                 V_TEXT(keys->ids[KEY_AUTH]));
 }
 
 static bool identity_is_free(const struct rows *rows, const struct wire_session *wanted,

@@ -33,10 +33,3 @@ UPDATE user_sessions SET used_ms = $2 WHERE id = $1;
 
 -- name: user_session_revoke (id, now)
 UPDATE user_sessions SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL;
-
--- name: key_id_check (key_id) -> key_id
-SELECT key_id FROM (
-    SELECT key_id FROM api_keys
-    UNION SELECT key_id FROM user_sessions
-    UNION SELECT key_id FROM workers) known
-WHERE key_id <> $1 LIMIT 1;
