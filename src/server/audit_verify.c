@@ -139,13 +139,13 @@ bool audit_verify_store(struct store *store, const struct keys *keys, const char
         return false;
     if (head.n_rows == 1)
         verifier.chain_id = row_str(&head, 0, AUDIT_HEAD_GET_CHAIN_ID);
-    else if (checkpoint.is_there)
-        return error_set(err, ERR_CONFLICT, "the end of the log was removed");
-    if (checkpoint.is_there && !str_equal(verifier.chain_id, str_of(checkpoint.chain_id)))
+    if (checkpoint.is_there && head.n_rows == 1 &&
+        !str_equal(verifier.chain_id, str_of(checkpoint.chain_id)))
         return error_set(err, ERR_CONFLICT,
                          "entry 1 was removed: the log is another than that of the checkpoint");
     if (!check_entries(tx, &verifier, &checkpoint, err))
-        return false;
+        return head.n_rows == 1 ? false
+                                : error_set(err, ERR_CONFLICT, "the end of the log was removed");
     if (head.n_rows == 1 && !check_head(&verifier, &head, err))
         return false;
     *n_entries = verifier.last;
