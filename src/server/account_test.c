@@ -323,7 +323,7 @@ static bool age(struct service *service, const char *token, int64_t opened_ms, i
 
 SERVICE_TEST(a_session_ends_unused_after_a_week_and_at_last_after_thirty_days)
 {
-    static const int64_t hour = 60 * 60 * 1000, day = 24 * hour;
+    static const int64_t hour = INT64_C(3600000), day = 24 * hour;
     static const struct {
         int64_t opened, used;
         int status;

@@ -11,6 +11,8 @@
 #include "server/html_page.h"
 #include "server/session.h"
 
+enum { LINK_MAX = 16 * 1024 };
+
 /* Fields are checked by the rules of the API, whose messages begin with the field's path. */
 static const char *message_of(const struct error *err)
 {
@@ -45,7 +47,7 @@ static bool query_text(struct call *call, const char *name, struct str *value, s
 
 static const char *oidc_link(struct call *call, struct str next)
 {
-    AUTO(buf_finish) struct buf link = {.max = 16 * 1024};
+    AUTO(buf_finish) struct buf link = {.max = LINK_MAX};
     struct error err;
     bool ok = buf_append(&link, STR("/api/auth/oidc/start?next="), &err) &&
               percent_append(&link, str_of(session_next(call, next)), &err);
@@ -230,7 +232,7 @@ bool page_reset_post(struct call *call, struct response *res, struct error *err)
 
 bool page_sign_in_first(struct call *call, struct response *res, struct error *err)
 {
-    AUTO(buf_finish) struct buf to = {.max = 16 * 1024};
+    AUTO(buf_finish) struct buf to = {.max = LINK_MAX};
     struct str here = call->request->target;
     return buf_append(&to, caller_is_local(call) ? STR("/dev/login") : STR("/login"), err) &&
            (str_equal(here, STR("/")) ||

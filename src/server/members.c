@@ -119,7 +119,7 @@ static bool read_member(struct call *call, struct member_body *body, struct erro
     if (body->status.ptr && !str_equal(body->status, STR("active")) &&
         !str_equal(body->status, STR("disabled")))
         return error_set(err, ERR_INVALID, "/status must be active or disabled");
-    return check_owner(call, body->role, err);
+    return !body->role.ptr || check_owner(call, body->role, err);
 }
 
 static bool end_sessions(struct tx *tx, const char *user_id, struct error *err)

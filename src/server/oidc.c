@@ -19,7 +19,7 @@
 #include "server/session.h"
 
 enum {
-    WAY_SECONDS = 600,
+    WAY_MS = 10 * 60 * 1000,
     RANDOM_TEXT = 44, /* base64url of 32 bytes */
     WAY_MAX = 4096,
     COOKIE_MAX = 8192,
@@ -93,7 +93,7 @@ static bool seal_way(struct call *call, struct response *res, const struct way *
         return false;
     char *text = arena_alloc(call->arena, (4 * sealed.len + 2) / 3 + 1);
     base64url_encode(buf_str(&sealed), text);
-    return set_cookie(call, res, text, WAY_SECONDS, err);
+    return set_cookie(call, res, text, WAY_MS / 1000, err);
 }
 
 static bool lost_way(struct error *err)
@@ -175,7 +175,7 @@ bool auth_oidc_start(struct call *call, struct response *res, struct error *err)
         .nonce = random_text(call->arena),
         .verifier = random_text(call->arena),
         .next = str_of(session_next(call, next)),
-        .expires_ms = time_now_ms() + WAY_SECONDS * 1000,
+        .expires_ms = time_now_ms() + WAY_MS,
     };
     return write_location(call, endpoints.authorization, &way, &to, err) &&
            seal_way(call, res, &way, err) &&

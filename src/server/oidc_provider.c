@@ -162,7 +162,7 @@ static bool basic_header(const struct server_config *config, struct arena *arena
                          const char **header, struct error *err)
 {
     AUTO(buf_finish) struct buf plain = {.max = BODY_MAX};
-    AUTO(buf_finish) struct buf line = {.max = 2 * BODY_MAX};
+    AUTO(buf_finish) struct buf line = {.max = DOCUMENT_MAX};
     bool ok = percent_append(&plain, str_of(config->oidc_client_id), err) &&
               buf_append(&plain, STR(":"), err) &&
               percent_append(&plain, secret_reveal(&config->oidc_client_secret), err) &&

@@ -186,7 +186,7 @@ TEST(claims_of_another_issuer_client_time_or_sign_in_are_refused)
         claims.iss = str_of(cases[i].iss);
         claims.nonce = str_of(cases[i].nonce);
         claims.exp = cases[i].exp;
-        CHECK(id_claims_check(&claims, STR("https://id.example"), STR("us"), STR("n"), 990 * 1000,
+        CHECK(id_claims_check(&claims, STR("https://id.example"), STR("us"), STR("n"), 990000,
                               &arena, &err) == cases[i].holds);
     }
     CHECK(!id_claims_check(&good, STR("https://id.example"), STR("us"), (struct str){0}, 0, &arena,

@@ -5,7 +5,8 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo, type Server } from "node:http";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
@@ -272,7 +273,7 @@ test("strangers and e-mails nobody verified stay out", async (t) => {
     const browser = new Browser();
     const back = await signInAt(browser, account);
     assert.equal(back.status, 403, account);
-    assert.equal((await back.json()).code, "not_a_member");
+    assert.equal(((await back.json()) as any).code, "not_a_member");
     assert.equal(browser.session, "");
   }
 });
@@ -287,6 +288,6 @@ test("a return that this browser did not start is refused", async (t) => {
   assert.equal((await other.visit(`${callback}?code=x&state=${state}`)).status, 400);
   assert.equal((await browser.visit(`${callback}?code=x&state=another`)).status, 400);
   const denied = await browser.visit(`${callback}?error=access_denied&state=${state}`);
-  assert.equal((await denied.json()).code, "access_denied");
+  assert.equal(((await denied.json()) as any).code, "access_denied");
   assert.equal(browser.session, "");
 });
