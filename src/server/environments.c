@@ -179,7 +179,7 @@ bool environment_create(struct call *call, struct response *res, struct error *e
     struct str slug;
     size_t row;
     char id[ID_TEXT], colour[COLOUR_TEXT];
-    const char *group;
+    const char *group = "";
     AUTO_TX tx = NULL;
     if (!read_body(call, &body, err))
         return false;

@@ -151,7 +151,7 @@ bool project_create(struct call *call, struct response *res, struct error *err)
     struct str slug;
     struct rows rows;
     char id[ID_TEXT];
-    const char *group;
+    const char *group = "";
     int64_t now = time_now_ms();
     AUTO_TX tx = NULL;
     if (!call_body(call, create_fields, &body, sizeof body, err) ||

@@ -1,4 +1,7 @@
 /* Projects and environments: made, renamed, deleted; and nothing of one seen from another. */
+#include <pthread.h>
+#include <sched.h>
+
 #include "base/json.h"
 #include "base/time.h"
 #include "model/permission.h"
@@ -385,6 +388,57 @@ SERVICE_TEST(what_another_organization_has_is_not_found_at_any_route)
     CHECK_STATUS(service,
                  ask(service, "GET", arena_printf(&service->arena, "%s/runs", prefix), NULL), 404);
     check_foreign(service, key, prefix, &foreign);
+}
+
+struct starter {
+    struct service *service;
+    const char *key;
+    pthread_t thread;
+    int n_started, last;
+};
+
+/* Starts runs until that is refused, as it is when the environment is gone. */
+static void *start_runs(void *arg)
+{
+    struct starter *starter = arg;
+    do {
+        starter->last = service_ask(starter->service, starter->key, "POST", "/api/runs",
+                                    "{\"task_id\":\"hello\"}");
+        starter->n_started += starter->last == 201;
+    } while (starter->last == 201 && starter->n_started < 20);
+    return NULL;
+}
+
+/* Either the run is there, and the environment stays, or the other way round. */
+SERVICE_TEST(a_run_and_the_deletion_of_its_environment_exclude_each_other)
+{
+    struct error err;
+    CHECK(service_sign_in(service));
+    for (int i = 0; i < 5; i++) {
+        const char *path = "/api/projects/main/environments";
+        CHECK_STATUS(service, ask(service, "POST", path, "{\"name\":\"pre\"}"), 201);
+        CHECK(move_to(service, service_text(service, "id")) && service_deploy(service, &err));
+        path = "/api/projects/main/environments/pre";
+        CHECK_STATUS(service,
+                     ask(service, "POST", arena_printf(&service->arena, "%s/api-keys", path),
+                         "{\"name\":\"k\",\"permissions\":[{\"scopes\":[\"runs:create\"]}]}"),
+                     201);
+        struct starter starter = {.service = service_view(service),
+                                  .key = service_text(service, "raw_key")};
+        bool ok = pthread_create(&starter.thread, NULL, start_runs, &starter) == 0;
+        for (int spin = 0; spin < i * 1000; spin++)
+            sched_yield();
+        int deleted = ok ? ask(service, "DELETE", path, NULL) : -1;
+        if (ok)
+            pthread_join(starter.thread, NULL);
+        service_view_end(starter.service);
+        CHECK(ok && (deleted == 204 || deleted == 409));
+        CHECK((deleted == 204) == (starter.n_started == 0));
+        CHECK(starter.last == 201 || starter.last == 401 || starter.last == 404 ||
+              starter.last == 409);
+        if (deleted == 409)
+            return;
+    }
 }
 
 TEST_MAIN()
