@@ -246,6 +246,16 @@ static bool peek_invitation(struct call *call, struct str token, struct error *e
            find_invitation(call, tx, token, &rows, err);
 }
 
+/* Who became a member in another way keeps role and password. */
+static bool is_no_member(struct call *call, struct tx *tx, struct str email, struct error *err)
+{
+    struct rows rows;
+    if (!STORE(tx, &person_find, call->arena, &rows, err, V_STR(email)))
+        return false;
+    return rows.n_rows == 0 || row_is_null(&rows, 0, PERSON_FIND_STATUS) ||
+           error_set(err, ERR_INVITATION_SETTLED, "you are a member already: sign in instead");
+}
+
 bool account_accept(struct call *call, struct response *res, struct str invitation,
                     struct str display_name, struct str password, char token[TOKEN_TEXT],
                     struct error *err)
@@ -268,6 +278,8 @@ bool account_accept(struct call *call, struct response *res, struct str invitati
         return false;
     if (settled.n_changed != 1)
         return error_set(err, ERR_INVITATION_SETTLED, "the invitation was used or taken back");
+    if (!is_no_member(call, tx, row_str(&rows, 0, INVITATION_FIND_EMAIL), err))
+        return false;
     return put_person(call, tx, row_str(&rows, 0, INVITATION_FIND_EMAIL), display_name, hash,
                       user_id, err) &&
            STORE(tx, &member_put, NULL, NULL, err,

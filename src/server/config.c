@@ -9,7 +9,12 @@
 #include "model/duration.h"
 #include "server/listen.h"
 
-enum { DATABASE_POOL_MAX = 256, DISPATCHES_MAX = 1000 };
+enum {
+    DATABASE_POOL_MAX = 256,
+    DISPATCHES_MAX = 1000,
+    SETUP_TOKEN_MIN = 16,
+    SETUP_TOKEN_MAX = 128
+};
 
 /* Every variable the product reads, whoever reads it; others are worth a warning. */
 static const char *const known_variables[] = {
@@ -218,6 +223,19 @@ static bool read_address(const struct env *env, const struct server_flags *flags
     return check_public_url(config, err);
 }
 
+/* Whoever guesses it is the owner. */
+static bool read_setup_token(const struct env *env, struct server_config *config, struct error *err)
+{
+    if (!env_secret(env, "HELMR_SETUP_TOKEN", &config->setup_token, err))
+        return false;
+    if (!secret_is_set(&config->setup_token))
+        return true;
+    size_t len = secret_reveal(&config->setup_token).len;
+    return (len >= SETUP_TOKEN_MIN && len <= SETUP_TOKEN_MAX) ||
+           error_set(err, ERR_INVALID, "HELMR_SETUP_TOKEN must have %d to %d bytes",
+                     SETUP_TOKEN_MIN, SETUP_TOKEN_MAX);
+}
+
 static bool read_oidc(const struct env *env, struct arena *arena, struct server_config *config,
                       struct error *err)
 {
@@ -258,7 +276,7 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&
            env_secret(env, "HELMR_MASTER_KEY_OLD", &config->former_keys, err) &&
            env_secret(env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &config->bootstrap_token, err) &&
-           env_secret(env, "HELMR_SETUP_TOKEN", &config->setup_token, err);
+           read_setup_token(env, config, err);
 }
 
 static void warn_unknown(struct env *env)

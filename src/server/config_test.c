@@ -16,12 +16,11 @@ static bool load(const struct server_flags *flags)
 
 static void clear(void)
 {
-    static const char *const names[] = {"HELMR_DATA_DIR",     "HELMR_DATABASE_URL",
-                                        "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
-                                        "HELMR_CAS_URI",      "HELMR_LOG_LEVEL",
-                                        "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
-                                        "HELMR_PLAIN_HTTP",   "HELMR_TLS_CERT_FILE",
-                                        "HELMR_TLS_KEY_FILE", "HELMR_TRUSTED_PROXIES"};
+    static const char *const names[] = {
+        "HELMR_DATA_DIR",    "HELMR_DATABASE_URL",   "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
+        "HELMR_CAS_URI",     "HELMR_LOG_LEVEL",      "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
+        "HELMR_PLAIN_HTTP",  "HELMR_TLS_CERT_FILE",  "HELMR_TLS_KEY_FILE", "HELMR_TRUSTED_PROXIES",
+        "HELMR_OIDC_ISSUER", "HELMR_OIDC_CLIENT_ID", "HELMR_SETUP_TOKEN"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         unsetenv(names[i]);
     setenv("HELMR_LOG_LEVEL", "error", 1);
@@ -118,6 +117,36 @@ TEST(a_public_url_is_https_where_the_server_is)
     clear();
     server_config_finish(&config);
     arena_finish(&arena);
+}
+
+TEST(a_provider_is_https_and_whole_and_a_setup_token_is_long)
+{
+    static const struct {
+        const char *issuer, *client, *token;
+        bool is_fine;
+    } cases[] = {
+        {"https://id.example/realm", "helmr", NULL,               true },
+        {"http://127.0.0.1:9",       "helmr", NULL,               true },
+        {"http://id.example",        "helmr", NULL,               false},
+        {"https://id.example?x",     "helmr", NULL,               false},
+        {"https://id.example",       NULL,    NULL,               false},
+        {NULL,                       "helmr", NULL,               false},
+        {NULL,                       NULL,    "sixteen bytes it", true },
+        {NULL,                       NULL,    "fifteen bytes!!",  false},
+    };
+    const struct server_flags flags = {.data_dir = "/nonexistent/data"};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        clear();
+        if (cases[i].issuer)
+            setenv("HELMR_OIDC_ISSUER", cases[i].issuer, 1);
+        if (cases[i].client)
+            setenv("HELMR_OIDC_CLIENT_ID", cases[i].client, 1);
+        if (cases[i].token)
+            setenv("HELMR_SETUP_TOKEN", cases[i].token, 1);
+        CHECK(load(&flags) == cases[i].is_fine);
+        CHECK(cases[i].is_fine || strstr(err.text, "HELMR_"));
+    }
+    clear();
 }
 
 TEST_MAIN()

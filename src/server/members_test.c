@@ -133,6 +133,26 @@ static bool expire_everything(struct service *service)
            store_commit(&tx, &err);
 }
 
+SERVICE_TEST(an_invitation_changes_nothing_for_who_is_a_member_already)
+{
+    struct error err;
+    CHECK(service_sign_in(service));
+    CHECK_STATUS(service, invite(service, service->session, "a@example.test", "viewer"), 201);
+    const char *token = link_token(service, "invite_url");
+    service->config.setup_token = secret_create(STR("for this test only"));
+    CHECK(account_offer_setup(service->server, &err));
+    CHECK_STATUS(service,
+                 service_ask(service, NULL, "POST", "/api/auth/setup",
+                             "{\"setup_token\":\"for this test only\",\"email\":\"a@example.test\","
+                             "\"password\":\"not the other one\"}"),
+                 201);
+    CHECK_STATUS(service, accept_with(service, token), 409);
+    CHECK_STR(service_text(service, "code"), "invitation_not_pending");
+    CHECK_STATUS(service, login(service, "a@example.test", "not the other one"), 200);
+    CHECK_STATUS(service, service_ask(service, token_of(service), "GET", "/api/me", NULL), 200);
+    CHECK_STR(service_text(service, "role"), "owner");
+}
+
 SERVICE_TEST(an_invitation_expires)
 {
     CHECK(service_sign_in(service));
