@@ -80,6 +80,25 @@ static const struct option cancel_options[] = {
     {0},
 };
 
+static const struct option audit_list_options[] = {
+    {"actor", 0, OPTION_VALUE, "ACTOR", "Only of this actor, by id or name."},
+    {"action", 0, OPTION_VALUE, "ACTION", "Only this action, such as secret.set."},
+    {"from", 0, OPTION_VALUE, "TIME", "Not before: 2026-01-31T00:00:00Z."},
+    {"to", 0, OPTION_VALUE, "TIME", "Before this time."},
+    {"limit", 0, OPTION_VALUE, "N", "At most so many (100)."},
+    {"cursor", 0, OPTION_VALUE, "CURSOR", "Go on where a former list ended."},
+    {"jsonl", 0, OPTION_FLAG, NULL, "Print one JSON object per line."},
+    {0},
+};
+
+static const struct option audit_export_options[] = {
+    {"actor", 0, OPTION_VALUE, "ACTOR", "Only of this actor; such a file cannot be verified."},
+    {"action", 0, OPTION_VALUE, "ACTION", "Only this action; such a file cannot be verified."},
+    {"from", 0, OPTION_VALUE, "TIME", "Not before: 2026-01-31T00:00:00Z."},
+    {"to", 0, OPTION_VALUE, "TIME", "Before this time."},
+    {0},
+};
+
 static const struct option list_options[] = {
     {"jsonl", 0, OPTION_FLAG, NULL, "Print one JSON object per line."},
     {0},
@@ -594,6 +613,22 @@ const struct command cli_commands[] = {
      .run = secret_delete_command,
      .min_args = 1,
      .max_args = 1,
+     },
+    {
+     .name = "audit list",
+     .summary = "show who did what, newest first",
+     .help = "  helmr audit list --action secret.use --from 2026-01-31T00:00:00Z",
+     .options = audit_list_options,
+     .common = common,
+     .run = audit_list_command,
+     },
+    {
+     .name = "audit export",
+     .summary = "print the audit log as lines of JSON, oldest first",
+     .help = "The last line is the seal of the file, for `helmr audit verify FILE`.\n\n"
+                "  helmr audit export > audit.jsonl", .options = audit_export_options,
+     .common = common,
+     .run = audit_export_command,
      },
 };
 

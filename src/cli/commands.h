@@ -19,3 +19,4 @@ command_run env_list_command, env_get_command, env_create_command, env_update_co
     env_delete_command;
 command_run key_list_command, key_create_command, key_revoke_command;
 command_run secret_set_command, secret_list_command, secret_get_command, secret_delete_command;
+command_run audit_list_command, audit_export_command;

@@ -56,8 +56,8 @@ static bool append(struct tx *tx, const struct audit_record *record, struct erro
     return store_run(tx, &audit_append, values, 3 + AUDIT_TEXTS, NULL, NULL, err);
 }
 
-bool audit_write(struct tx *tx, struct server *server, const struct audit_entry *entry,
-                 struct error *err)
+bool audit_write_under(struct tx *tx, const struct keys *keys, const struct audit_entry *entry,
+                       struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct rows head;
@@ -65,7 +65,7 @@ bool audit_write(struct tx *tx, struct server *server, const struct audit_entry 
         return error_wrap(err, "audit log");
 
     uint8_t mac[BLAKE2B_LEN], seal[BLAKE2B_LEN];
-    struct str key = keys_subkey(&server->keys, KEY_AUDIT, 0);
+    struct str key = keys_subkey(keys, KEY_AUDIT, 0);
     struct str chain_id = row_str(&head, 0, AUDIT_HEAD_TAKE_CHAIN_ID);
     struct audit_record record = {
         .sequence = row_int(&head, 0, AUDIT_HEAD_TAKE_SEQUENCE),
@@ -79,7 +79,7 @@ bool audit_write(struct tx *tx, struct server *server, const struct audit_entry 
                   [AUDIT_SUBJECT] = kept(entry->subject),
                   [AUDIT_REQUEST_ID] = kept_text(entry->request_id),
                   [AUDIT_OUTCOME] = kept_text(entry->outcome ? entry->outcome : "ok"),
-                  [AUDIT_KEY_ID] = str_of(server->keys.ids[KEY_AUDIT])},
+                  [AUDIT_KEY_ID] = str_of(keys->ids[KEY_AUDIT])},
         .mac = bytes(mac),
     };
     audit_mac(key, chain_id, row_str(&head, 0, AUDIT_HEAD_TAKE_MAC), &record, mac);
@@ -90,6 +90,12 @@ bool audit_write(struct tx *tx, struct server *server, const struct audit_entry 
                V_BYTES(record.mac), V_BYTES(bytes(seal))))
         return error_wrap(err, "audit log");
     return true;
+}
+
+bool audit_write(struct tx *tx, struct server *server, const struct audit_entry *entry,
+                 struct error *err)
+{
+    return audit_write_under(tx, &server->keys, entry, err);
 }
 
 struct audit_entry audit_entry_of(const struct call *call, const char *action)

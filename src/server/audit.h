@@ -22,6 +22,10 @@ struct audit_entry {
 bool audit_write(struct tx *tx, struct server *server, const struct audit_entry *entry,
                  struct error *err) MUST_USE;
 
+/* The same for commands beside the server, which have the keys only. */
+bool audit_write_under(struct tx *tx, const struct keys *keys, const struct audit_entry *entry,
+                       struct error *err) MUST_USE;
+
 /* The same for the caller of a request, in its scope, with the outcome "ok". */
 bool audit_call(struct tx *tx, const struct call *call, const char *action, struct str subject,
                 struct error *err) MUST_USE;

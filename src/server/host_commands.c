@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/time.h"
-#include "server/audit.h"
 #include "server/audit_checkpoint.h"
 #include "server/audit_verify.h"
 #include "server/config.h"

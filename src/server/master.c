@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "server/audit.h"
 #include "server/secret_seal.h"
 #include "store/queries.h"
 
@@ -174,6 +175,33 @@ static bool rewrap_one(struct store *store, const struct keys *keys, const struc
     return true;
 }
 
+/* A server that does not know the new key yet could not open what is wrapped under it. */
+static bool is_in_use(struct tx *tx, const struct keys *keys, struct arena *arena,
+                      struct error *err)
+{
+    struct rows head;
+    if (!store_run(tx, &audit_head_get, NULL, 0, arena, &head, err))
+        return false;
+    return head.n_rows == 0 ||
+           str_equal(row_str(&head, 0, AUDIT_HEAD_GET_KEY_ID), str_of(keys->ids[KEY_AUDIT])) ||
+           error_set(err, ERR_CONFLICT,
+                     "no server has started under the current master key: restart it first");
+}
+
+static bool audit_reencryption(struct store *store, const struct keys *keys, int64_t done,
+                               struct error *err)
+{
+    char subject[64];
+    snprintf(subject, sizeof subject, "%" PRId64, done);
+    const struct audit_entry entry = {.actor_type = "system",
+                                      .actor_name = "helmr secret reencrypt",
+                                      .action = "secret.reencrypt",
+                                      .subject = str_of(subject)};
+    AUTO_TX tx = NULL;
+    return done == 0 || (store_begin(store, &tx, err) && audit_write_under(tx, keys, &entry, err) &&
+                         store_commit(&tx, err));
+}
+
 bool master_reencrypt(struct store *store, const struct keys *keys, int64_t limit, int64_t *done,
                       int64_t *remaining, struct error *err)
 {
@@ -183,7 +211,7 @@ bool master_reencrypt(struct store *store, const struct keys *keys, int64_t limi
     *done = 0;
     {
         AUTO_TX tx = NULL;
-        if (!store_begin_read(store, &tx, err) ||
+        if (!store_begin_read(store, &tx, err) || !is_in_use(tx, keys, &arena, err) ||
             !STORE(tx, &secrets_under_other_keys, &arena, &rows, err, current, V_TEXT(""),
                    V_INT(limit)))
             return false;
@@ -191,6 +219,8 @@ bool master_reencrypt(struct store *store, const struct keys *keys, int64_t limi
     for (size_t i = 0; i < rows.n_rows; i++)
         if (!rewrap_one(store, keys, &rows, i, done, err))
             return false;
+    if (!audit_reencryption(store, keys, *done, err))
+        return false;
     AUTO_TX tx = NULL;
     if (!store_begin_read(store, &tx, err) ||
         !STORE(tx, &secrets_count_other_keys, &arena, &count, err, current))
