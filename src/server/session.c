@@ -34,9 +34,7 @@ bool session_open(struct tx *tx, const struct server *server, const char *user_i
     int64_t now = time_now_ms();
     id_make(id);
     make_token(server, token, hash);
-    /* What is long over is kept for nothing. */
-    return STORE(tx, &user_sessions_drop, NULL, NULL, err, V_INT(now - SESSION_TOTAL_MS)) &&
-           STORE(tx, &user_session_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(user_id),
+    return STORE(tx, &user_session_insert, NULL, NULL, err, V_TEXT(id), V_TEXT(user_id),
                  V_BYTES(((struct str){(const char *)hash, sizeof hash})),
                  V_TEXT(server->keys.ids[KEY_AUTH]), V_INT(now), V_INT(now + SESSION_TOTAL_MS));
 }

@@ -1,11 +1,12 @@
 // People and a server of their own: the first owner, members, the command line's login, and a real
 // OpenID provider on loopback.
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
+import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { createInterface } from "node:readline";
@@ -82,10 +83,14 @@ async function api(path: string, token: string, method = "GET", body?: unknown) 
 async function startProvider(port: number): Promise<void> {
   let Provider: any;
   try {
-    const name = "oidc-provider";
-    ({ default: Provider } = await import(name));
-  } catch {
-    providerMissing = "the package oidc-provider is not installed";
+    const home = new URL("./provider/", import.meta.url).pathname;
+    const install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    if (!existsSync(`${home}node_modules/oidc-provider`))
+      execFileSync("npm", install, { cwd: home, stdio: "ignore", timeout: 120_000 });
+    const entry = createRequire(`${home}package.json`).resolve("oidc-provider");
+    ({ default: Provider } = await import(entry));
+  } catch (error) {
+    providerMissing = `oidc-provider cannot be installed: ${(error as Error).message.split("\n")[0]}`;
     return;
   }
   const issuer = `http://127.0.0.1:${port}`;

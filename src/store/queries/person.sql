@@ -52,9 +52,6 @@ UPDATE user_sessions SET revoked_ms = $2 WHERE token_hash = $1 AND revoked_ms IS
 -- name: user_sessions_revoke (user, but, now)
 UPDATE user_sessions SET revoked_ms = $3 WHERE user_id = $1 AND id <> $2 AND revoked_ms IS NULL;
 
--- name: user_sessions_drop (before)
-DELETE FROM user_sessions WHERE expires_ms < $1;
-
 -- name: api_keys_revoke_of (user, now)
 UPDATE api_keys SET revoked_ms = $2 WHERE created_by = $1 AND revoked_ms IS NULL;
 
