@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include "base/json.h"
 #include "base/time.h"
 #include "server/account.h"
@@ -288,6 +290,66 @@ SERVICE_TEST(the_last_owner_stays)
     CHECK_STATUS(service, invite(service, owner, "b@example.test", "owner"), 201);
     CHECK_STATUS(service, accept_with(service, link_token(service, "invite_url")), 200);
     CHECK_STATUS(service, service_ask(service, owner, "PATCH", path, changes[0]), 200);
+}
+
+struct rival {
+    char url[64], path[128];
+    struct secret token;
+    int status;
+};
+
+static void *demote(void *arg)
+{
+    struct rival *rival = arg;
+    struct http_client *client = NULL;
+    struct http_answer answer = {.body.max = 65536};
+    const struct http_request request = {
+        .method = "PATCH",
+        .path = rival->path,
+        .body = STR("{\"role\":\"viewer\",\"expected_role\":\"owner\"}"),
+    };
+    struct error err;
+    rival->status = -1;
+    if (http_client_create(rival->url, &client, &err)) {
+        http_client_set_bearer(client, &rival->token);
+        if (http_client_send(client, &request, &answer, &err))
+            rival->status = answer.status;
+    }
+    buf_finish(&answer.body);
+    http_client_destroy(client);
+    return NULL;
+}
+
+SERVICE_TEST(two_owners_who_demote_each_other_do_not_both_succeed)
+{
+    const char *first = join(service, "a@example.test", "owner");
+    const char *second = join(service, "b@example.test", "owner");
+    CHECK(*first && *second);
+    CHECK_STATUS(service,
+                 service_ask(service, first, "DELETE", member_path(service, service->session),
+                             NULL),
+                 204);
+    struct rival rivals[2];
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(rivals[i].url, sizeof rivals[i].url, "%s", service->url);
+        snprintf(rivals[i].path, sizeof rivals[i].path, "%s",
+                 member_path(service, i ? first : second));
+        rivals[i].token = secret_create(str_of(i ? second : first));
+    }
+    for (size_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, demote, &rivals[i]) == 0);
+    for (size_t i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        secret_finish(&rivals[i].token);
+    }
+    /* Who comes second is no owner any more, or the other is the last one. */
+    CHECK((rivals[0].status == 200) != (rivals[1].status == 200));
+    CHECK_STATUS(service,
+                 service_ask(service, rivals[0].status == 200 ? first : second, "GET", "/api/me",
+                             NULL),
+                 200);
+    CHECK_STR(service_text(service, "role"), "owner");
 }
 
 SERVICE_TEST(a_reset_link_sets_the_password_once_and_ends_sessions)
