@@ -4,6 +4,8 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 
+enum { STALL_MS = 60 * 1000 };
+
 static const struct field entry_columns[] = {
     {"SEQUENCE", "sequence",   NULL},
     {"AT",       "at",         NULL},
@@ -73,7 +75,7 @@ bool audit_export_command(const struct invocation *invocation, int *exit_code, s
     const struct http_request request = {
         .method = "GET",
         .path = filtered(&api, invocation, "/api/audit/export", names, COUNT_OF(names)),
-        .stall_ms = 60 * 1000,
+        .stall_ms = STALL_MS,
         .sink = print_bytes,
         .sink_arg = &has_failed,
     };

@@ -1,9 +1,8 @@
 #include "server/audit_verify.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "server/audit_checkpoint.h"
@@ -34,7 +33,7 @@ bool audit_verify_next(struct audit_verifier *verifier, const struct audit_recor
 {
     int64_t want = verifier->last + 1;
     uint8_t mac[BLAKE2B_LEN];
-    struct str key;
+    struct str key = {0};
     if (record->sequence > want)
         return error_set(err, ERR_CONFLICT, "entry %" PRId64 " was removed", want);
     if (record->sequence < want)
@@ -79,7 +78,7 @@ static bool check_head(const struct audit_verifier *verifier, const struct rows 
     const struct audit_end end = {verifier->chain_id, row_int(head, 0, AUDIT_HEAD_GET_SEQUENCE),
                                   row_str(head, 0, AUDIT_HEAD_GET_MAC)};
     uint8_t seal[BLAKE2B_LEN];
-    struct str key;
+    struct str key = {0};
     if (!check_end(verifier, &end, err))
         return false;
     if (end.sequence == 0)
@@ -153,29 +152,41 @@ bool audit_verify_store(struct store *store, const struct keys *keys, const char
            cut_off(verifier.last + 1, err);
 }
 
-/* An exported file on its way: the trailer comes last, but says where the chain begins. */
+/* An exported file on its way, read twice: the trailer comes last, but says where it begins. */
 struct reading {
-    FILE *file;
-    char *line;
-    size_t size;
+    int fd;
+    size_t start, len; /* what is read and not yet taken */
+    char bytes[AUDIT_LINE_MAX];
 };
 
-static void finish_reading(struct reading *reading)
-{
-    if (reading->file)
-        fclose(reading->file);
-    free(reading->line);
-}
-
+/* Valid until the next one. */
 static bool next_line(struct reading *reading, struct str *line, bool *over, struct error *err)
 {
-    ssize_t len = getline(&reading->line, &reading->size, reading->file);
-    *over = len < 0;
-    if (len < 0)
-        return !ferror(reading->file) || error_errno(err, "read the file");
-    *line = str_trim((struct str){reading->line, (size_t)len}, STR("\r\n"));
-    return line->len <= AUDIT_LINE_MAX ||
-           error_set(err, ERR_TOO_LARGE, "a line is over %d bytes", AUDIT_LINE_MAX);
+    for (*over = false;;) {
+        char *from = reading->bytes + reading->start;
+        const char *end = memchr(from, '\n', reading->len);
+        if (end) {
+            *line = (struct str){from, (size_t)(end - from)};
+            reading->start += line->len + 1;
+            reading->len -= line->len + 1;
+            return true;
+        }
+        if (reading->len == sizeof reading->bytes)
+            return error_set(err, ERR_TOO_LARGE, "a line is over %d bytes", AUDIT_LINE_MAX);
+        memmove(reading->bytes, from, reading->len);
+        reading->start = 0;
+        ssize_t got =
+            read(reading->fd, reading->bytes + reading->len, sizeof reading->bytes - reading->len);
+        if (got < 0)
+            return error_errno(err, "read the file");
+        if (got == 0) {
+            *over = reading->len == 0;
+            *line = (struct str){reading->bytes, reading->len};
+            reading->len = 0;
+            return true;
+        }
+        reading->len += (size_t)got;
+    }
 }
 
 static bool find_trailer(struct reading *reading, struct arena *arena,
@@ -186,7 +197,7 @@ static bool find_trailer(struct reading *reading, struct arena *arena,
         AUTO(arena_finish) struct arena scratch = {0};
         struct audit_trailer read;
         struct audit_record record;
-        struct str line;
+        struct str line = {0};
         bool over, is_trailer;
         if (!next_line(reading, &line, &over, err))
             return false;
@@ -216,7 +227,7 @@ static bool check_lines(struct reading *reading, struct audit_verifier *verifier
         AUTO(arena_finish) struct arena arena = {0};
         struct audit_trailer trailer;
         struct audit_record record;
-        struct str line;
+        struct str line = {0};
         bool over;
         if (!next_line(reading, &line, &over, err))
             return false;
@@ -236,17 +247,19 @@ bool audit_verify_file(const char *path, const struct keys *keys, int64_t *n_ent
                        struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    AUTO(finish_reading) struct reading reading = {.file = fopen(path, "re")};
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct reading reading = {.fd = fd};
     struct audit_verifier verifier = {.keys = keys};
     struct audit_trailer trailer;
     uint8_t seal[BLAKE2B_LEN];
-    struct str key;
-    if (!reading.file)
+    struct str key = {0};
+    if (fd < 0)
         return error_errno(err, "open %s", path);
     if (!find_trailer(&reading, &arena, &trailer, err))
         return false;
-    if (fseeko(reading.file, 0, SEEK_SET) != 0)
+    if (lseek(fd, 0, SEEK_SET) != 0)
         return error_errno(err, "%s must be a file", path);
+    reading.start = reading.len = 0;
     verifier.chain_id = trailer.chain_id;
     verifier.last = trailer.first - 1;
     verifier.mac_len = trailer.before.len;

@@ -16,7 +16,13 @@
 #include "server/master.h"
 #include "store/queries.h"
 
-enum { PATH_TEXT = 4096, LIMIT_DEFAULT = 1000, LIMIT_MAX = 1000000, BUSY_MS = 60 * 1000 };
+enum {
+    PATH_TEXT = 4096,
+    LIMIT_DEFAULT = 1000,
+    LIMIT_MAX = 1000000,
+    BUSY_MS = 60 * 1000,
+    STATUS_MAX = 1024 * 1024
+};
 
 /* What such a command works on. */
 struct host {
@@ -130,7 +136,7 @@ static const char *state_of(const struct keys *keys, enum key_context context, c
 static bool print_json(const struct host *host, const struct master_count *counts, size_t n,
                        struct error *err)
 {
-    AUTO(buf_finish) struct buf text = {.max = 1024 * 1024};
+    AUTO(buf_finish) struct buf text = {.max = STATUS_MAX};
     struct json_writer json = json_begin(&text);
     json_open(&json, NULL);
     json_open_list(&json, "keys");

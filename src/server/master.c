@@ -123,7 +123,7 @@ bool master_rotate(const char *data_dir, char key_id[KEY_ID_TEXT], struct error 
 {
     char path[PATH_TEXT], old_path[PATH_TEXT], line[64];
     AUTO_FREE char *current = NULL, *old = NULL;
-    AUTO(buf_finish) struct buf list = {.max = 2 * KEY_FILE_MAX};
+    AUTO(buf_finish) struct buf list = {.max = (size_t)2 * KEY_FILE_MAX};
     snprintf(path, sizeof path, "%s/keys/master", data_dir);
     snprintf(old_path, sizeof old_path, "%s/keys/master.old", data_dir);
     if (!file_read(path, KEY_FILE_MAX, &current, err) || !read_old(old_path, &old, err))
