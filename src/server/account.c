@@ -2,6 +2,7 @@
 
 #include "base/time.h"
 #include "model/name.h"
+#include "server/audit.h"
 #include "server/context.h"
 #include "server/listen.h"
 #include "server/rate.h"
@@ -180,8 +181,8 @@ static bool find_person(struct call *call, struct str email, struct rows *rows, 
            STORE(tx, &person_find, call->arena, rows, err, V_STR(email));
 }
 
-bool account_login(struct call *call, struct response *res, struct str email, struct str password,
-                   char token[TOKEN_TEXT], struct error *err)
+static bool enter(struct call *call, struct response *res, struct str email, struct str password,
+                  char token[TOKEN_TEXT], struct error *err)
 {
     struct server *server = server_of(call);
     struct rows rows;
@@ -208,6 +209,21 @@ bool account_login(struct call *call, struct response *res, struct str email, st
     if (swapped.n_changed != 1)
         return wrong_credentials(err);
     return session_begin(call, &tx, user_id, token, err);
+}
+
+/* By any page or route. A person who is not known is told of like one who is. */
+bool account_login(struct call *call, struct response *res, struct str email, struct str password,
+                   char token[TOKEN_TEXT], struct error *err)
+{
+    if (enter(call, res, email, password, token, err))
+        return true;
+    if (err->code == ERR_CREDENTIALS) {
+        struct audit_entry entry = audit_entry_of(call, "login");
+        entry.subject = email;
+        entry.outcome = "failed";
+        audit_refusal(server_of(call), &entry);
+    }
+    return false;
 }
 
 /* An invitation outlives a change of the master key. */

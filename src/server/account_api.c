@@ -83,28 +83,15 @@ static const struct json_field login_fields[] = {
     {0},
 };
 
-static void audit_failed_login(struct call *call, struct str email)
-{
-    struct audit_entry entry = audit_entry_of(call, "login");
-    entry.subject = email;
-    entry.outcome = "failed";
-    audit_refusal(server_of(call), &entry);
-}
-
 /* Another site's page must not sign a browser in as somebody else. */
 static bool login_inside(struct call *call, struct response *res, struct error *err)
 {
     struct login_body body;
     char token[TOKEN_TEXT];
-    if (!session_check_origin(call, false, err) ||
-        !call_body(call, login_fields, &body, sizeof body, err))
-        return false;
-    if (!account_login(call, res, body.email, body.password, token, err)) {
-        if (err->code == ERR_CREDENTIALS)
-            audit_failed_login(call, body.email);
-        return false;
-    }
-    return session_answer(call, res, 200, token, body.next, err);
+    return session_check_origin(call, false, err) &&
+           call_body(call, login_fields, &body, sizeof body, err) &&
+           account_login(call, res, body.email, body.password, token, err) &&
+           session_answer(call, res, 200, token, body.next, err);
 }
 
 bool auth_login(struct call *call, struct response *res, struct error *err)

@@ -105,6 +105,20 @@ SERVICE_TEST(a_refused_caller_is_in_the_log_once_a_minute)
     CHECK_STR(service_text(service, "entries.1.outcome"), "");
 }
 
+SERVICE_TEST(a_wrong_password_is_in_the_log_without_it)
+{
+    static const char body[] = "{\"email\":\"who@example.com\",\"password\":\"wrong-and-long\"}";
+    CHECK(service_sign_in(service));
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(service, service_ask(service, NULL, "POST", "/api/auth/login", body), 401);
+    CHECK_STATUS(service, list(service, "?action=login"), 200);
+    CHECK_STR(service_text(service, "entries.0.outcome"), "failed");
+    CHECK_STR(service_text(service, "entries.0.subject"), "who@example.com");
+    CHECK_STR(service_text(service, "entries.0.actor.type"), "anonymous");
+    CHECK_STR(service_text(service, "entries.1.outcome"), "ok");
+    CHECK(!service_says(service, "wrong-and-long"));
+}
+
 SERVICE_TEST(the_log_is_read_in_pages_and_by_who_may)
 {
     CHECK(service_sign_in(service) && act(service, 5));
