@@ -35,10 +35,11 @@ struct server {
     struct http_server *http;
     struct tls *tls; /* of the TCP listener; NULL: it speaks in the clear */
     struct sweeper *sweeper;
-    _Atomic int64_t refusals_ms[UINT8_MAX + 1];       /* when one of that slot was last audited */
-    int64_t audit_checkpoint_at, audit_checkpoint_ms; /* its entry, when next; of the sweeper */
-    bool audit_is_cut;                                /* the checkpoint is not in the log */
-    char spool_dir[512];                              /* uploads on their way */
+    _Atomic int64_t refusals_ms[UINT8_MAX + 1]; /* when one of that slot was last audited */
+    _Atomic int64_t audit_checkpoint_at,
+        audit_checkpoint_ms; /* its entry, when next; of the sweeper */
+    bool audit_is_cut;       /* the checkpoint is not in the log */
+    char spool_dir[512];     /* uploads on their way */
     char organization_id[ID_TEXT];
     char owner_id[ID_TEXT];       /* the local owner */
     char setup_token[TOKEN_TEXT]; /* that makes the first owner, where it was made here */
