@@ -120,7 +120,7 @@ static void *race(void *arg)
 SERVICE_TEST(of_several_who_set_up_at_once_one_wins)
 {
     enum { RACERS = 4 };
-    struct racer racers[RACERS];
+    struct racer racers[RACERS] = {0};
     pthread_t threads[RACERS];
     int made = 0, refused = 0;
     CHECK(offer_setup(service));
@@ -435,7 +435,7 @@ static void *crowd_in(void *arg)
 SERVICE_TEST(a_crowd_that_signs_in_gets_in_place_by_place)
 {
     enum { CROWD = 9 };
-    struct crowd crowd[CROWD];
+    struct crowd crowd[CROWD] = {0};
     pthread_t threads[CROWD];
     CHECK(set_up(service));
     for (size_t i = 0; i < CROWD; i++) {

@@ -88,7 +88,7 @@ static bool host_open_store(struct host *host, struct error *err)
 bool audit_verify_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(host_finish) struct host host = {0};
-    char checkpoint[PATH_TEXT];
+    char checkpoint[PATH_TEXT] = "";
     int64_t n = 0;
     if (!host_open(invocation, &host, err))
         return false;

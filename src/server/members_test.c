@@ -329,7 +329,7 @@ SERVICE_TEST(two_owners_who_demote_each_other_do_not_both_succeed)
                  service_ask(service, first, "DELETE", member_path(service, service->session),
                              NULL),
                  204);
-    struct rival rivals[2];
+    struct rival rivals[2] = {0};
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++) {
         snprintf(rivals[i].url, sizeof rivals[i].url, "%s", service->url);
