@@ -58,7 +58,7 @@ TEST(a_damaged_or_missing_part_ends_an_export)
     const char *blob =
         testing_path(&o.testing, "work/oci/blobs/sha256/%s", image.layers[0].digest + 7);
     AUTO_FD int fd = open(blob, O_RDWR | O_CLOEXEC);
-    CHECK(pwrite(fd, "x", 1, image.layers[0].size / 2) == 1);
+    CHECK(testing_damage(fd, image.layers[0].size / 2));
     CHECK(!export_to(&o, "tool:1", "a.tar") && o.testing.err.code == ERR_CONTENT_HASH);
     CHECK(ftruncate(fd, 3) == 0 && !export_to(&o, "tool:1", "a.tar"));
     CHECK(o.testing.err.code == ERR_CONTENT_HASH && unlink(blob) == 0);

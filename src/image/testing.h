@@ -66,6 +66,17 @@ static inline bool testing_file(const char *path, const char *text)
     return fd >= 0 && fd_write_all(fd, str_of(text), &err);
 }
 
+/* Changes one byte of a file, whatever it is: times in a layer make its bytes differ each time. */
+static inline bool testing_damage(int fd, off_t at)
+{
+    char byte;
+
+    if (pread(fd, &byte, 1, at) != 1)
+        return false;
+    byte = (char)~byte;
+    return pwrite(fd, &byte, 1, at) == 1;
+}
+
 static inline bool testing_reads(const char *path, const char *text)
 {
     AUTO_FREE char *found = NULL;
