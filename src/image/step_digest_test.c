@@ -237,10 +237,10 @@ static const char *const bad_steps[] = {
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/\",\"cache\":\"x\"}]}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/a/../b\",\"cache\":\"x\"}]}",
     "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/a//b\",\"cache\":\"x\"}]}",
-    "{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/opt/"
-    "helmr\",\"cache\":\"x\"}]}",
-    "{\"kind\":\"run\",\"argv\":[\"a\"],\"secrets\":[{\"mount_path\":\"/dev/"
-    "s\",\"secret\":\"x\"}]}",
+    ("{\"kind\":\"run\",\"argv\":[\"a\"],"
+     "\"cache\":[{\"mount_path\":\"/opt/helmr\",\"cache\":\"x\"}]}"),
+    ("{\"kind\":\"run\",\"argv\":[\"a\"],"
+     "\"secrets\":[{\"mount_path\":\"/dev/s\",\"secret\":\"x\"}]}"),
     ("{\"kind\":\"run\",\"argv\":[\"a\"],\"secrets\":[{\"mount_path\":\"/s\",\"secret\":\"x\"},"
      "{\"mount_path\":\"/s\",\"secret\":\"y\"}]}"),
     ("{\"kind\":\"run\",\"argv\":[\"a\"],\"cache\":[{\"mount_path\":\"/c\",\"cache\":\"x\"}],"
