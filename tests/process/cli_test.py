@@ -19,21 +19,13 @@ import tempfile
 import termios
 import time
 
+from tap import Skip, run_tests, test
+
 HELMR = os.path.abspath(sys.argv[1])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/help.txt"
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-cli-"))
 ID = "01981f4e-0000-7000-8000-000000000000"
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def environment(**more):
@@ -772,26 +764,12 @@ def up_ends_in_order_and_leaves_nothing():
 
 
 def main():
-    failed = 0
     try:
-        for number, function in enumerate(TESTS, 1):
-            name = function.__name__.replace("_", " ")
-            try:
-                function()
-                print(f"ok {number} - {name}")
-            except Skip as why:
-                print(f"ok {number} - {name} # SKIP {why}")
-            except Exception as why:
-                failed += 1
-                print("# " + f"{type(why).__name__}: {why}".replace("\n", "\n# "))
-                print(f"not ok {number} - {name}")
-            sys.stdout.flush()
-        print(f"1..{len(TESTS)}")
+        return run_tests()
     finally:
         if up:
             up.stop()
         shutil.rmtree(WORK, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -22,22 +22,14 @@ import tarfile
 import tempfile
 import time
 
+from tap import Skip, run_tests, test
+
 HELMR = os.path.abspath(sys.argv[1])
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-image-cli-"))
 DATA = WORK / "data"
 OCI = DATA / "worker/oci"
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 NAME = "org.opencontainers.image.ref.name"
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def environment():
@@ -360,24 +352,10 @@ def what_is_no_use_of_a_command_is_said():
 
 
 def main():
-    failed = 0
     try:
-        for number, function in enumerate(TESTS, 1):
-            name = function.__name__.replace("_", " ")
-            try:
-                function()
-                print(f"ok {number} - {name}")
-            except Skip as why:
-                print(f"ok {number} - {name} # SKIP {why}")
-            except Exception as why:
-                failed += 1
-                print("# " + f"{type(why).__name__}: {why}".replace("\n", "\n# "))
-                print(f"not ok {number} - {name}")
-            sys.stdout.flush()
-        print(f"1..{len(TESTS)}")
+        return run_tests()
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

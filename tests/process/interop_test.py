@@ -14,19 +14,11 @@ import subprocess
 import sys
 import tempfile
 
+from tap import Skip, run_tests, test
+
 LAYER, HELMR = [os.path.abspath(path) for path in sys.argv[1:3]]
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-interop-"))
 CAPABILITY = bytes([1, 0, 0, 2, 0, 0x20]) + bytes(14)  # cap_net_raw, permitted and effective
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def needs(*programs):
@@ -374,28 +366,11 @@ def we_unpack_what_buildah_commits():
     same(take(WORK / "commit", "2", "commit"), tree_of(storage("buildah", "mount", "committed")))
 
 
-def main():
-    failures = 0
-    print(f"1..{len(TESTS)}")
-    for number, function in enumerate(TESTS, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Skip as why:
-            print(f"ok {number} - {function.__name__} # SKIP {why}", flush=True)
-        except Exception as why:  # pylint: disable=broad-except
-            failures += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            for line in f"{type(why).__name__}: {why}".splitlines():
-                print(f"# {line}", flush=True)
-    return failures != 0
-
-
 if "--tree" in sys.argv:
     WORK.rmdir()
     print(json.dumps(tree_of(sys.argv[-1])))
 else:
     try:
-        sys.exit(main())
+        sys.exit(run_tests())
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
