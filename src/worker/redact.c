@@ -44,13 +44,15 @@ static void add_pattern(struct redactor *redactor, size_t at, size_t len)
 /* The last piece ends where the whole does, and so is as long as the others. */
 static void add_pieces(struct redactor *redactor, size_t at, size_t len)
 {
+    const size_t two = (size_t)2 * REDACT_PIECE;
+
     if (len < REDACT_MIN)
         return;
     for (; len > REDACT_PIECE; at += REDACT_PIECE, len -= REDACT_PIECE) {
         add_pattern(redactor, at, REDACT_PIECE);
-        if (len < 2 * REDACT_PIECE) {
-            at -= 2 * REDACT_PIECE - len;
-            len = 2 * REDACT_PIECE;
+        if (len < two) {
+            at -= two - len;
+            len = two;
         }
     }
     add_pattern(redactor, at, len);
