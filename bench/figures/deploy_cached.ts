@@ -64,6 +64,8 @@ export async function deployCached(stack: Stack): Promise<void> {
     ours.push(await seconds(deploy));
     if (buildah) theirs.push(await seconds(() => run("buildah", buildah)));
   }
+  // The figures after this one run the tasks of the bench again.
+  await run(stack.helmr, ["deploy", "bench/project"], { env: deployment(stack) });
   const value = median(ours.slice(1));
   if (!buildah) return figure("deploy_cached", value, "s");
   figure("deploy_cached", value, "s", { name: "buildah_bud", value: median(theirs.slice(1)) });
