@@ -184,6 +184,27 @@ bool testing_say(int fd, struct str bytes)
     return true;
 }
 
+bool testing_say_chunks(int fd, int n, char want[64])
+{
+    static unsigned char chunk[65536];
+    uint64_t sum = 0;
+    uint32_t seed = 1;
+
+    for (int i = 0; i < n; i++) {
+        for (size_t at = 0; at < sizeof chunk; at++) {
+            seed = seed * 1664525 + 1013904223;
+            chunk[at] = (unsigned char)(seed >> 24);
+            sum = sum * 31 + chunk[at];
+        }
+        if (!testing_say(fd, STR("10000\r\n")) ||
+            !testing_say(fd, (struct str){(char *)chunk, sizeof chunk}) ||
+            !testing_say(fd, STR("\r\n")))
+            return false;
+    }
+    snprintf(want, 64, "%zu %llx", (size_t)n * sizeof chunk, (unsigned long long)sum);
+    return testing_say(fd, STR("0\r\n\r\n"));
+}
+
 static bool read_byte(int fd, char *byte)
 {
     return recv(fd, byte, 1, 0) == 1;

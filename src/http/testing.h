@@ -32,6 +32,8 @@ int testing_dial_unix(void);
 int testing_dial_narrow(void);
 
 bool testing_say(int fd, struct str bytes);
+/* n chunks of 64 KiB that no compression helps, and the last one; what /upload answers to them. */
+bool testing_say_chunks(int fd, int n, char want[64]);
 
 struct reply {
     int status;

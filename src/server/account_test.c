@@ -94,21 +94,24 @@ SERVICE_TEST(without_a_token_offered_nobody_sets_up)
                  401);
 }
 
-struct racer {
-    char url[64];
+/* One of several who ask the same at once. */
+struct asker {
+    const char *url, *path;
+    struct str body;
+    pthread_t thread;
     int status;
 };
 
-static void *race(void *arg)
+static void *ask_alone(void *arg)
 {
-    struct racer *racer = arg;
+    struct asker *asker = arg;
     struct http_client *client = NULL;
     struct http_answer answer = {.body.max = 65536};
-    const struct http_request request = {
-        .method = "POST", .path = "/api/auth/setup", .body = {setup_body, sizeof setup_body - 1}
-    };
+    const struct http_request request = {.method = "POST",
+                                         .path = asker->path,
+                                         .body = asker->body};
     struct error err;
-    racer->status = http_client_create(racer->url, &client, &err) &&
+    asker->status = http_client_create(asker->url, &client, &err) &&
                             http_client_send(client, &request, &answer, &err)
                         ? answer.status
                         : -1;
@@ -117,23 +120,38 @@ static void *race(void *arg)
     return NULL;
 }
 
+enum { ASKERS_MAX = 16 };
+
+static bool ask_together(const struct service *service, const char *path, struct str body,
+                         struct asker askers[ASKERS_MAX], size_t n)
+{
+    size_t started = 0;
+    for (; started < n; started++) {
+        struct asker *asker = &askers[started];
+        *asker = (struct asker){.url = service->url, .path = path, .body = body};
+        if (pthread_create(&asker->thread, NULL, ask_alone, asker) != 0)
+            break;
+    }
+    for (size_t i = 0; i < started; i++)
+        pthread_join(askers[i].thread, NULL);
+    return started == n;
+}
+
+static size_t answered(const struct asker *askers, size_t n, int status)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += askers[i].status == status;
+    return found;
+}
+
 SERVICE_TEST(of_several_who_set_up_at_once_one_wins)
 {
-    enum { RACERS = 4 };
-    struct racer racers[RACERS] = {0};
-    pthread_t threads[RACERS];
-    int made = 0, refused = 0;
+    const struct str body = {setup_body, sizeof setup_body - 1};
+    struct asker askers[ASKERS_MAX];
     CHECK(offer_setup(service));
-    for (size_t i = 0; i < RACERS; i++) {
-        snprintf(racers[i].url, sizeof racers[i].url, "%s", service->url);
-        CHECK(pthread_create(&threads[i], NULL, race, &racers[i]) == 0);
-    }
-    for (size_t i = 0; i < RACERS; i++) {
-        pthread_join(threads[i], NULL);
-        made += racers[i].status == 201;
-        refused += racers[i].status == 409;
-    }
-    CHECK(made == 1 && refused == RACERS - 1);
+    CHECK(ask_together(service, "/api/auth/setup", body, askers, 4));
+    CHECK(answered(askers, 4, 201) == 1 && answered(askers, 4, 409) == 3);
 }
 
 SERVICE_TEST(who_does_not_exist_costs_the_same_work_and_gets_the_same_answer)
@@ -407,47 +425,13 @@ SERVICE_TEST(logging_out_ends_the_session_and_takes_the_cookie)
     CHECK_STATUS(service, service_ask(service, token, "GET", "/api/me", NULL), 401);
 }
 
-struct crowd {
-    char url[64];
-    int status;
-};
-
-static void *crowd_in(void *arg)
-{
-    struct crowd *one = arg;
-    struct http_client *client = NULL;
-    struct http_answer answer = {.body.max = 65536};
-    const struct http_request request = {
-        .method = "POST",
-        .path = "/api/auth/login",
-        .body = STR("{\"email\":\"" OWNER "\",\"password\":\"" PASSWORD "\"}"),
-    };
-    struct error err;
-    one->status = http_client_create(one->url, &client, &err) &&
-                          http_client_send(client, &request, &answer, &err)
-                      ? answer.status
-                      : -1;
-    buf_finish(&answer.body);
-    http_client_destroy(client);
-    return NULL;
-}
-
 SERVICE_TEST(a_crowd_that_signs_in_gets_in_place_by_place)
 {
-    enum { CROWD = 9 };
-    struct crowd crowd[CROWD] = {0};
-    pthread_t threads[CROWD];
+    const struct str body = STR("{\"email\":\"" OWNER "\",\"password\":\"" PASSWORD "\"}");
+    struct asker askers[ASKERS_MAX];
     CHECK(set_up(service));
-    for (size_t i = 0; i < CROWD; i++) {
-        snprintf(crowd[i].url, sizeof crowd[i].url, "%s", service->url);
-        CHECK(pthread_create(&threads[i], NULL, crowd_in, &crowd[i]) == 0);
-    }
-    int in = 0;
-    for (size_t i = 0; i < CROWD; i++) {
-        pthread_join(threads[i], NULL);
-        in += crowd[i].status == 200;
-    }
-    CHECK(in == CROWD);
+    CHECK(ask_together(service, "/api/auth/login", body, askers, 9));
+    CHECK(answered(askers, 9, 200) == 9);
     CHECK(atomic_load(&service->server->passwords.inside) == 0);
 }
 
