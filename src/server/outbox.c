@@ -53,11 +53,16 @@ bool outbox_revoke(struct tx *tx, const char *subject_kind, const char *subject_
     struct rows lease;
     if (!STORE(tx, &lease_live_find, &arena, &lease, err, V_TEXT(subject_kind), V_TEXT(subject_id)))
         return false;
-    return lease.n_rows == 0 ||
-           (STORE(tx, &lease_end, NULL, NULL, err, V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_ID)),
-                  V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_STATE)), V_TEXT("cancelled"),
-                  V_INT(time_now_ms())) &&
-            STORE(tx, &lease_operations_forget, NULL, NULL, err,
-                  V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_ID))) &&
-            send_cancel(tx, &lease, reason, true, wakes, err));
+    if (lease.n_rows == 0)
+        return true;
+    const char *id = row_text(&lease, 0, LEASE_LIVE_FIND_ID);
+    struct rows ended;
+    if (!STORE(tx, &lease_end, &arena, &ended, err, V_TEXT(id),
+               V_STR(row_str(&lease, 0, LEASE_LIVE_FIND_STATE)), V_TEXT("cancelled"),
+               V_INT(time_now_ms())))
+        return false;
+    if (ended.n_changed != 1)
+        return store_lost_race(err, "the lease moved meanwhile");
+    return STORE(tx, &lease_operations_forget, NULL, NULL, err, V_TEXT(id)) &&
+           send_cancel(tx, &lease, reason, true, wakes, err);
 }
