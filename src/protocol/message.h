@@ -42,6 +42,13 @@ enum outcome_kind {
     OUTCOME_OUTPUT_INVALID = 4
 };
 
+/* PAUSE.purpose */
+enum pause_purpose { PAUSE_TEMPLATE = 1, PAUSE_CHECKPOINT = 2 };
+
+/* OP_RESULT.status, RESUME.status and A_RESUME.status: the body is the answer, or {code, message}.
+ */
+enum op_status { OP_OK = 0, OP_FAILED = 1 };
+
 /* LOG.level, A_LOG.level and AGENT_LOG.level */
 enum message_level { LEVEL_DEBUG = 0, LEVEL_INFO = 1, LEVEL_WARN = 2, LEVEL_ERROR = 3 };
 

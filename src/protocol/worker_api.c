@@ -1,27 +1,4 @@
-#include "protocol/worker_api.h"
-
-#include <limits.h>
-
-/* The kinds of member, so that a table row is a line. AT names the struct under way. */
-#define TEXT(name, member, need_, max_) \
-    {name, JSON_TEXT, offsetof(struct AT, member), need_, .max = (max_)}
-#define NUMBER(name, member, need_) \
-    {name, JSON_INTEGER, offsetof(struct AT, member), need_, .max = INT64_MAX}
-#define FLAG(name, member, need_) {name, JSON_BOOL, offsetof(struct AT, member), need_}
-#define RAW(name, member, need_) \
-    {name, JSON_RAW, offsetof(struct AT, member), need_, .max = WIRE_JSON_MAX}
-#define PART(name, member, need_, fields_) \
-    {name, JSON_OBJ, offsetof(struct AT, member), need_, .fields = (fields_)}
-#define TEXTS(name, member, need_, n) \
-    {name, JSON_LIST, offsetof(struct AT, member), need_, .max = (n)}
-#define LIST(name, member, need_, n, fields_, item)                       \
-    {name,       JSON_LIST,           offsetof(struct AT, member), need_, \
-     .max = (n), .fields = (fields_), .size = sizeof(struct item)}
-#define PAIRS(name, member, need_, n) \
-    {name, JSON_MAP, offsetof(struct AT, member), need_, .max = (n)}
-#define ID(name, member, need_) TEXT(name, member, need_, WIRE_ID_MAX)
-
-enum { LEASES_MAX = 1024, SECRET_MAX = 128, DIGEST_MAX = 80, NAME_MAX_LEN = 512 };
+#include "protocol/worker_fields.h"
 
 const struct json_field wire_empty_fields[] = {{0}};
 
@@ -74,9 +51,19 @@ const struct json_field wire_session_fields[] = {
 static const struct json_field settings_fields[] = {
     NUMBER("lease_ttl_ms", lease_ttl_ms, REQUIRED),
     NUMBER("cancel_grace_ms", cancel_grace_ms, REQUIRED),
+    NUMBER("hot_time_ms", hot_time_ms, REQUIRED),
     {0},
 };
 #undef AT
+
+#define AT wire_store_key
+static const struct json_field store_key_fields[] = {
+    TEXT("key", key, REQUIRED, 64),
+    {0},
+};
+#undef AT
+
+#define STORE_KEYS LIST("store_keys", store_keys, OPTIONAL, 16, store_key_fields, wire_store_key)
 
 #define AT wire_session_open
 const struct json_field wire_session_open_fields[] = {
@@ -85,6 +72,7 @@ const struct json_field wire_session_open_fields[] = {
     NUMBER("bearer_expires_ms", bearer_expires_ms, REQUIRED),
     NUMBER("server_time_ms", server_time_ms, REQUIRED),
     PART("settings", settings, REQUIRED, settings_fields),
+    STORE_KEYS,
     {0},
 };
 #undef AT
@@ -102,6 +90,7 @@ const struct json_field wire_bearer_fields[] = {
 const struct json_field wire_bearer_given_fields[] = {
     TEXT("bearer", bearer, REQUIRED, NAME_MAX_LEN),
     NUMBER("bearer_expires_ms", bearer_expires_ms, REQUIRED),
+    STORE_KEYS,
     {0},
 };
 #undef AT
@@ -148,6 +137,10 @@ const struct json_field wire_capabilities_fields[] = {
     NUMBER("build_slots", build_slots, REQUIRED),
     NUMBER("max_vcpus", max_vcpus, REQUIRED),
     NUMBER("max_memory_mib", max_memory_mib, REQUIRED),
+    FLAG("memory_checkpoint", memory_checkpoint, OPTIONAL),
+    TEXT("checkpoint_key_id", checkpoint_key_id, OPTIONAL, 16),
+    TEXT("compat", compat, OPTIONAL, DIGEST_MAX),
+    PAIRS("compat_facts", compat_facts, OPTIONAL, 32),
     {0},
 };
 #undef AT
@@ -211,7 +204,7 @@ const struct json_field wire_poll_fields[] = {
 #undef AT
 
 #define AT wire_object
-static const struct json_field object_fields[] = {
+const struct json_field wire_object_fields[] = {
     TEXT("digest", digest, REQUIRED, DIGEST_MAX),
     NUMBER("size", size, REQUIRED),
     {0},
@@ -231,7 +224,7 @@ static const struct json_field task_fields[] = {
 static const struct json_field deployment_fields[] = {
     ID("id", id, REQUIRED),
     TEXT("version", version, REQUIRED, 32),
-    PART("bundle", bundle, REQUIRED, object_fields),
+    PART("bundle", bundle, REQUIRED, wire_object_fields),
     {0},
 };
 #undef AT
@@ -265,6 +258,22 @@ static const struct json_field run_grant_fields[] = {
     PART("sandbox", sandbox, REQUIRED, sandbox_fields),
     RAW("payload", payload, OPTIONAL),
     RAW("secret_names", secret_names, OPTIONAL),
+    NUMBER("active_ms", active_ms, OPTIONAL),
+    {0},
+};
+#undef AT
+
+#define AT wire_resume_grant
+static const struct json_field resume_grant_fields[] = {
+    ID("wait_id", wait_id, REQUIRED),
+    ID("checkpoint_id", checkpoint_id, REQUIRED),
+    TEXT("manifest", manifest, REQUIRED, DIGEST_MAX),
+    TEXT("key_id", key_id, REQUIRED, 16),
+    NUMBER("op", op, REQUIRED),
+    NUMBER("resume_version", resume_version, REQUIRED),
+    NUMBER("settled_ms", settled_ms, REQUIRED),
+    RAW("decision", decision, REQUIRED),
+    ID("forked_from", forked_from, OPTIONAL),
     {0},
 };
 #undef AT
@@ -274,7 +283,7 @@ static const struct json_field build_grant_fields[] = {
     ID("deployment_id", deployment_id, REQUIRED),
     TEXT("version", version, OPTIONAL, 32),
     TEXT("project", project, REQUIRED, 64),
-    PART("source", source, REQUIRED, object_fields),
+    PART("source", source, REQUIRED, wire_object_fields),
     PAIRS("env", env, OPTIONAL, 256),
     FLAG("no_cache", no_cache, OPTIONAL),
     {0},
@@ -291,6 +300,8 @@ const struct json_field wire_grant_fields[] = {
     ID("project_id", project_id, REQUIRED),
     {"run", JSON_OBJ, offsetof(struct wire_grant, run), OPTIONAL, .fields = run_grant_fields,
                                           .present = offsetof(struct wire_grant, has_run)},
+    {"resume", JSON_OBJ, offsetof(struct wire_grant, resume), OPTIONAL,
+                                          .fields = resume_grant_fields, .present = offsetof(struct wire_grant, has_resume)},
     {"build", JSON_OBJ, offsetof(struct wire_grant, build), OPTIONAL, .fields = build_grant_fields,
                                           .present = offsetof(struct wire_grant, has_build)},
     {0},
@@ -299,9 +310,10 @@ const struct json_field wire_grant_fields[] = {
 
 #define AT wire_message
 static const struct json_field message_fields[] = {
-    NUMBER("cursor", cursor, REQUIRED), ID("lease_id", lease_id, OPTIONAL),
-    TEXT("type", type, REQUIRED, 32),   TEXT("reason", reason, OPTIONAL, WIRE_TEXT_MAX),
-    FLAG("force", force, OPTIONAL),     {0},
+    NUMBER("cursor", cursor, REQUIRED),  ID("lease_id", lease_id, OPTIONAL),
+    TEXT("type", type, REQUIRED, 32),    TEXT("reason", reason, OPTIONAL, WIRE_TEXT_MAX),
+    FLAG("force", force, OPTIONAL),      ID("wait_id", wait_id, OPTIONAL),
+    RAW("decision", decision, OPTIONAL), {0},
 };
 #undef AT
 
@@ -310,294 +322,6 @@ const struct json_field wire_poll_answer_fields[] = {
     LIST("grants", grants, REQUIRED, 64, wire_grant_fields, wire_grant),
     LIST("messages", messages, REQUIRED, 256, message_fields, wire_message),
     NUMBER("cursor", cursor, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_fence
-static const struct json_field fence_fields[] = {
-    NUMBER("epoch", epoch, REQUIRED),
-    ID("lease_id", lease_id, REQUIRED),
-    NUMBER("sequence", sequence, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define FENCE PART("fence", fence, REQUIRED, fence_fields)
-
-#define AT wire_begin
-const struct json_field wire_begin_fields[] = {FENCE, {0}};
-#undef AT
-
-#define AT wire_phase
-static const struct json_field phase_fields[] = {
-    TEXT("step", step, REQUIRED, 32),
-    NUMBER("ms", ms, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_start
-const struct json_field wire_start_fields[] = {
-    FENCE,
-    TEXT("engine", engine, REQUIRED, 32),
-    TEXT("grade", grade, REQUIRED, 32),
-    FLAG("accelerated", accelerated, REQUIRED),
-    TEXT("start", start, REQUIRED, 32),
-    NUMBER("start_ms", start_ms, REQUIRED),
-    LIST("phases", phases, OPTIONAL, 16, phase_fields, wire_phase),
-    {0},
-};
-#undef AT
-
-#define AT wire_renew
-const struct json_field wire_renew_fields[] = {
-    FENCE,
-    NUMBER("expires_ms", expires_ms, REQUIRED),
-    NUMBER("active_ms", active_ms, REQUIRED),
-    NUMBER("cpu_ms", cpu_ms, OPTIONAL),
-    NUMBER("memory_peak", memory_peak, OPTIONAL),
-    {0},
-};
-#undef AT
-
-#define AT wire_lease_times
-const struct json_field wire_lease_times_fields[] = {
-    NUMBER("expires_ms", expires_ms, REQUIRED),
-    NUMBER("hard_deadline_ms", hard_deadline_ms, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_reject
-const struct json_field wire_reject_fields[] = {
-    FENCE,
-    TEXT("layer", layer, REQUIRED, 32),
-    TEXT("failure_kind", failure_kind, REQUIRED, 64),
-    TEXT("code", code, OPTIONAL, 64),
-    TEXT("stage", stage, OPTIONAL, 64),
-    TEXT("text", text, REQUIRED, WIRE_TEXT_MAX),
-    FLAG("retryable", retryable, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_release
-const struct json_field wire_release_fields[] = {
-    FENCE,
-    TEXT("reason", reason, REQUIRED, WIRE_TEXT_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_log_chunk
-static const struct json_field log_chunk_fields[] = {
-    TEXT("stream", stream, REQUIRED, 8),          NUMBER("offset", offset, REQUIRED),
-    TEXT("data", data, OPTIONAL, WIRE_LOG_MAX),   NUMBER("len", len, OPTIONAL),
-    NUMBER("observed_ms", observed_ms, REQUIRED), {0},
-};
-#undef AT
-
-#define AT wire_logs
-const struct json_field wire_logs_fields[] = {
-    FENCE,
-    LIST("chunks", chunks, REQUIRED, WIRE_CHUNKS_MAX, log_chunk_fields, wire_log_chunk),
-    {0},
-};
-#undef AT
-
-#define AT wire_logs_answer
-const struct json_field wire_logs_answer_fields[] = {
-    NUMBER("stdout", stdout_end, REQUIRED),
-    NUMBER("stderr", stderr_end, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_event
-static const struct json_field event_fields[] = {
-    TEXT("op", op, REQUIRED, 64),
-    TEXT("kind", kind, REQUIRED, 300),
-    RAW("attributes", attributes, REQUIRED),
-    NUMBER("at_ms", at_ms, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_events
-const struct json_field wire_events_fields[] = {
-    FENCE,
-    LIST("events", events, REQUIRED, WIRE_CHUNKS_MAX, event_fields, wire_event),
-    {0},
-};
-#undef AT
-
-#define AT wire_finalize
-const struct json_field wire_finalize_fields[] = {
-    FENCE,
-    ID("operation_id", operation_id, REQUIRED),
-    TEXT("outcome", outcome, REQUIRED, 16),
-    TEXT("fingerprint", fingerprint, REQUIRED, DIGEST_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_finalize_answer
-const struct json_field wire_finalize_answer_fields[] = {
-    FLAG("proceed", proceed, REQUIRED),
-    FLAG("cancelled", cancelled, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_failure
-const struct json_field wire_failure_fields[] = {
-    TEXT("layer", layer, REQUIRED, 32),
-    TEXT("failure_kind", failure_kind, REQUIRED, 64),
-    TEXT("message", message, REQUIRED, 65536),
-    RAW("details", details, OPTIONAL),
-    {0},
-};
-#undef AT
-
-#define FAILURE(parent)                \
-    {"failure",                        \
-     JSON_OBJ,                         \
-     offsetof(struct parent, failure), \
-     OPTIONAL,                         \
-     .fields = wire_failure_fields,    \
-     .present = offsetof(struct parent, has_failure)}
-
-#define AT wire_complete
-const struct json_field wire_complete_fields[] = {
-    FENCE,
-    ID("operation_id", operation_id, REQUIRED),
-    TEXT("outcome", outcome, REQUIRED, 16),
-    TEXT("fingerprint", fingerprint, REQUIRED, DIGEST_MAX),
-    NUMBER("exit_code", exit_code, REQUIRED),
-    NUMBER("active_ms", active_ms, REQUIRED),
-    RAW("output", output, OPTIONAL),
-    FAILURE(wire_complete),
-    NUMBER("stdout", stdout_end, REQUIRED),
-    NUMBER("stderr", stderr_end, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define AT wire_completed
-const struct json_field wire_completed_fields[] = {
-    TEXT("run_status", run_status, REQUIRED, 32),
-    {0},
-};
-#undef AT
-
-#define AT wire_secrets_wanted
-const struct json_field wire_secrets_wanted_fields[] = {
-    FENCE,
-    TEXTS("names", names, OPTIONAL, WIRE_SECRETS_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_secret
-static const struct json_field secret_fields[] = {
-    TEXT("name", name, REQUIRED, 128),      TEXT("value", value, REQUIRED, WIRE_SECRET_VALUE_MAX),
-    NUMBER("version", version, OPTIONAL),   TEXT("placement", placement, OPTIONAL, 8),
-    TEXT("target", target, OPTIONAL, 4096), TEXT("mode", mode, OPTIONAL, 8),
-    TEXT("owner", owner, OPTIONAL, 128),    {0},
-};
-#undef AT
-
-#define AT wire_secrets
-const struct json_field wire_secrets_fields[] = {
-    LIST("secrets", secrets, REQUIRED, WIRE_SECRETS_MAX, secret_fields, wire_secret),
-    {0},
-};
-#undef AT
-
-#define AT wire_layer
-static const struct json_field layer_fields[] = {
-    TEXT("digest", digest, REQUIRED, DIGEST_MAX),
-    TEXT("diff_id", diff_id, REQUIRED, DIGEST_MAX),
-    NUMBER("size", size, REQUIRED),
-    {0},
-};
-#undef AT
-
-#define LAYER(parent)                \
-    {"layer",                        \
-     JSON_OBJ,                       \
-     offsetof(struct parent, layer), \
-     OPTIONAL,                       \
-     .fields = layer_fields,         \
-     .present = offsetof(struct parent, has_layer)}
-
-#define AT wire_step_wanted
-const struct json_field wire_step_wanted_fields[] = {
-    FENCE,
-    TEXT("step_digest", step_digest, REQUIRED, DIGEST_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_step_found
-const struct json_field wire_step_found_fields[] = {
-    TEXT("state", state, REQUIRED, 8),
-    LAYER(wire_step_found),
-    {0},
-};
-#undef AT
-
-#define AT wire_step_done
-const struct json_field wire_step_done_fields[] = {
-    FENCE,
-    TEXT("step_digest", step_digest, REQUIRED, DIGEST_MAX),
-    LAYER(wire_step_done),
-    {0},
-};
-#undef AT
-
-#define AT wire_images_held
-const struct json_field wire_images_held_fields[] = {
-    NUMBER("epoch", epoch, REQUIRED),
-    TEXTS("images", images, REQUIRED, WIRE_IMAGES_HELD_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_images_gone
-const struct json_field wire_images_gone_fields[] = {
-    TEXTS("gone", gone, REQUIRED, WIRE_IMAGES_HELD_MAX),
-    {0},
-};
-#undef AT
-
-#define AT wire_build_image
-static const struct json_field build_image_fields[] = {
-    TEXT("id", id, REQUIRED, 128),
-    TEXT("digest", digest, REQUIRED, DIGEST_MAX),
-    NUMBER("size", size, REQUIRED),
-    LIST("objects", objects, OPTIONAL, WIRE_IMAGE_OBJECTS_MAX, object_fields, wire_object),
-    {0},
-};
-#undef AT
-
-#define AT wire_build_complete
-const struct json_field wire_build_complete_fields[] = {
-    FENCE,
-    TEXT("outcome", outcome, REQUIRED, 16),
-    TEXT("fingerprint", fingerprint, REQUIRED, DIGEST_MAX),
-    FAILURE(wire_build_complete),
-    RAW("manifest", manifest, OPTIONAL),
-    LIST("images", images, OPTIONAL, 256, build_image_fields, wire_build_image),
-    PART("bundle", bundle, OPTIONAL, object_fields),
-    {0},
-};
-#undef AT
-
-#define AT wire_drained
-const struct json_field wire_drained_fields[] = {
-    NUMBER("epoch", epoch, REQUIRED),
     {0},
 };
 #undef AT

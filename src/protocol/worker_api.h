@@ -21,6 +21,9 @@ enum {
     WIRE_SECRET_VALUE_MAX = 64 * 1024,
     WIRE_IMAGE_OBJECTS_MAX = 256,
     WIRE_IMAGES_HELD_MAX = 4096,
+    WIRE_OPS_MAX = 64,
+    WIRE_OP_BODY_MAX = 512 * 1024, /* of a body of 256 KiB, escaped */
+    WIRE_MANIFEST_OBJECTS_MAX = 1024,
 };
 
 /* Appends the struct as JSON by its table. Absent optional texts (ptr NULL) are left out. */
@@ -46,12 +49,16 @@ struct wire_session {
     struct json_list reclaimed;
 };
 struct wire_settings {
-    int64_t lease_ttl_ms, cancel_grace_ms;
+    int64_t lease_ttl_ms, cancel_grace_ms, hot_time_ms;
+};
+struct wire_store_key {
+    struct str key; /* base64 of 32 bytes; sealed objects name it by its id */
 };
 struct wire_session_open {
     int64_t epoch, bearer_expires_ms, server_time_ms;
     struct str bearer;
     struct wire_settings settings;
+    struct json_list store_keys; /* struct wire_store_key, the current one first */
 };
 
 struct wire_bearer {
@@ -61,6 +68,7 @@ struct wire_bearer {
 struct wire_bearer_given {
     struct str bearer;
     int64_t bearer_expires_ms;
+    struct json_list store_keys; /* struct wire_store_key */
 };
 
 /* --- capacity and capabilities --- */
@@ -83,6 +91,12 @@ struct wire_capabilities {
     int64_t guest_abi;
     int64_t vcpus, memory_mib, disk_mib, execution_slots, build_slots;
     int64_t max_vcpus, max_memory_mib;
+
+    /* Checkpoints. compat is a digest over the facts: equal ones may exchange checkpoints. */
+    bool memory_checkpoint;
+    struct str checkpoint_key_id; /* hex */
+    struct str compat;            /* hex */
+    struct json_map compat_facts; /* engine, engine_build, arch, rootfs_digest, cpu … in words */
 };
 struct wire_activate {
     int64_t epoch;
@@ -113,7 +127,7 @@ struct wire_heartbeat_answer {
 
 struct wire_poll {
     int64_t epoch, cursor, wait_ms;
-    struct json_list accept; /* struct str: run, build */
+    struct json_list accept; /* struct str: run, resume, build */
     struct wire_room room;
     struct json_list known; /* struct str: lease ids the worker holds */
 };
@@ -145,6 +159,16 @@ struct wire_run_grant {
     struct wire_sandbox sandbox;
     struct str payload;      /* JSON */
     struct str secret_names; /* JSON list; ptr NULL: none */
+    int64_t active_ms;       /* of max_duration_ms that the attempt has used */
+};
+
+/* The rest of a run that was parked: its checkpoint and the answer it waits for. */
+struct wire_resume_grant {
+    struct str wait_id, checkpoint_id, manifest, key_id; /* manifest: the object's digest */
+    int64_t op, resume_version;                          /* op: of the program's wait.open */
+    int64_t settled_ms;                                  /* when the answer was accepted */
+    struct str decision;                                 /* JSON: what the wait came to */
+    struct str forked_from;                              /* run id; absent: not a fork */
 };
 struct wire_build_grant {
     struct str deployment_id, version;
@@ -154,18 +178,20 @@ struct wire_build_grant {
     bool no_cache;
 };
 struct wire_grant {
-    struct str kind; /* run | build */
+    struct str kind; /* run | resume | build */
     struct str lease_id, environment_id, project_id;
     int64_t sequence, expires_ms;
-    bool has_run, has_build;
+    bool has_run, has_resume, has_build; /* a resume has both the run and the resume part */
     struct wire_run_grant run;
+    struct wire_resume_grant resume;
     struct wire_build_grant build;
 };
 struct wire_message {
     int64_t cursor;
-    struct str lease_id, type; /* cancel | drain | undrain */
+    struct str lease_id, type; /* cancel | wait_settled | park_now | drain | undrain */
     struct str reason;
     bool force;
+    struct str wait_id, decision; /* wait_settled, park_now */
 };
 struct wire_poll_answer {
     struct json_list grants, messages;
@@ -187,7 +213,7 @@ struct wire_phase {
 };
 struct wire_start {
     struct wire_fence fence;
-    struct str engine, grade, start; /* start: boot */
+    struct str engine, grade, start; /* start: boot | standby | template | checkpoint */
     bool accelerated;
     int64_t start_ms;
     struct json_list phases;
@@ -231,6 +257,67 @@ struct wire_events {
     struct wire_fence fence;
     struct json_list events;
 };
+
+/* What the program asks of the server while it runs, in order; repeated ones are replayed. */
+struct wire_op {
+    int64_t op;            /* the program's number */
+    struct str kind, body; /* wait.open, token.create …; body: JSON */
+};
+struct wire_ops {
+    struct wire_fence fence;
+    struct json_list operations; /* struct wire_op */
+};
+struct wire_op_result {
+    int64_t op;
+    bool ok;
+    struct str body; /* JSON: the result, or {code, message} */
+
+    /* A wait that is still open: its result comes as a wait_settled message. */
+    struct str wait_id;
+    int64_t park_at_ms; /* not before; 0: never park this one */
+};
+struct wire_op_results {
+    struct json_list results; /* struct wire_op_result */
+};
+
+struct wire_version {
+    struct str id, manifest, tree_digest; /* manifest: the object's digest */
+    struct json_list objects;             /* struct wire_object: manifest and packs it needs */
+    int64_t size_bytes, entries;
+};
+struct wire_checkpoint_begin {
+    struct wire_fence fence;
+    struct str wait_id, checkpoint_id;
+};
+struct wire_checkpoint_begun {
+    bool proceed; /* false: settled meanwhile */
+};
+struct wire_checkpoint_stage {
+    struct wire_fence fence;
+    struct str checkpoint_id, manifest, key_id, compat; /* manifest: the object's digest */
+    struct json_list objects;                           /* struct wire_object: all it needs */
+    int64_t logical_bytes, stored_bytes, op, ms;
+    bool can_fork; /* the program can be given new entropy */
+    bool has_version;
+    struct wire_version version; /* of the workspace; absent: unchanged since the last */
+};
+struct wire_checkpoint_ready {
+    struct wire_fence fence;
+    struct str checkpoint_id;
+};
+struct wire_checkpoint_abort {
+    struct wire_fence fence;
+    struct str checkpoint_id, code, detail;
+};
+struct wire_checkpoint_aborted {
+    int64_t retry_after_ms;
+};
+struct wire_resumed {
+    struct wire_fence fence;
+    struct str wait_id, mode; /* hot | restored */
+    int64_t resume_version, resume_ms;
+};
+
 struct wire_finalize {
     struct wire_fence fence;
     struct str operation_id, outcome, fingerprint; /* outcome: succeeded | failed | cancelled */
@@ -250,6 +337,8 @@ struct wire_complete {
     bool has_failure;
     struct wire_failure failure;
     int64_t stdout_end, stderr_end;
+    bool has_version;
+    struct wire_version version; /* what the workspace came to */
 };
 struct wire_completed {
     struct str run_status;
@@ -336,4 +425,7 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_completed_fields[], wire_build_complete_fields[], wire_drained_fields[],
     wire_empty_fields[], wire_failure_fields[], wire_secrets_wanted_fields[], wire_secrets_fields[],
     wire_step_wanted_fields[], wire_step_found_fields[], wire_step_done_fields[],
-    wire_images_held_fields[], wire_images_gone_fields[];
+    wire_images_held_fields[], wire_images_gone_fields[], wire_ops_fields[],
+    wire_op_results_fields[], wire_checkpoint_begin_fields[], wire_checkpoint_begun_fields[],
+    wire_checkpoint_stage_fields[], wire_checkpoint_ready_fields[], wire_checkpoint_abort_fields[],
+    wire_checkpoint_aborted_fields[], wire_resumed_fields[];

@@ -106,12 +106,12 @@ static const char *const known_variables[] = {
     NULL,
 };
 
-static bool read_duration(const struct env *env, const char *name, int64_t otherwise, int64_t *ms,
-                          struct error *err)
+static bool read_duration(const struct env *env, const char *name, int64_t least, int64_t otherwise,
+                          int64_t *ms, struct error *err)
 {
     const char *text = env_find(env, name);
     *ms = otherwise;
-    if (text && (!duration_parse(str_of(text), ms, err) || *ms <= 0))
+    if (text && (!duration_parse(str_of(text), ms, err) || *ms < least))
         return error_set(err, ERR_INVALID, "%s must be a duration such as 30s", name);
     return true;
 }
@@ -269,8 +269,11 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
     return read_log(env, config, err) && read_database(env, arena, config, err) &&
            read_store(env, arena, config, err) && read_address(env, flags, arena, config, err) &&
            read_oidc(env, arena, config, err) &&
-           read_duration(env, "HELMR_LEASE_TTL", 60000, &config->lease_ttl_ms, err) &&
-           read_duration(env, "HELMR_CANCEL_GRACE", 30000, &config->cancel_grace_ms, err) &&
+           read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
+           read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
+           read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&
+           read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, 24 * 3600 * 1000,
+                         &config->checkpoint_retention_ms, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
                    err) &&
            env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&

@@ -28,6 +28,8 @@ struct server_config {
     bool dev_login; /* wanted; it also needs every listener to be loopback */
     bool no_migrate;
     int64_t lease_ttl_ms, cancel_grace_ms, max_dispatches;
+    int64_t hot_time_ms;             /* before a pending wait is parked */
+    int64_t checkpoint_retention_ms; /* after the wait's release */
     enum log_level log_level;
     enum log_format log_format;
     struct secret master_key;         /* as configured: base64 of 32 bytes; unset: the key file */

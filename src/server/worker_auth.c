@@ -321,7 +321,8 @@ bool worker_session_post(struct call *call, struct response *res, struct error *
                               now + BEARER_MS, call->arena),
         .bearer_expires_ms = now + BEARER_MS,
         .server_time_ms = now,
-        .settings = {server->config->lease_ttl_ms, server->config->cancel_grace_ms},
+        .settings = {server->config->lease_ttl_ms, server->config->cancel_grace_ms,
+                     server->config->hot_time_ms},
     };
     return worker_answer(res, wire_session_open_fields, &opened, err);
 }

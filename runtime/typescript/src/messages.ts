@@ -141,6 +141,74 @@ export const messages = {
       { name: "graceMs", number: 2, kind: "u64", required: true, min: 0, max: 8, items: 0 },
     ],
   },
+  A_PARK: {
+    number: 108,
+    sender: "agent",
+    limit: 65536,
+    fields: [
+      { name: "deadlineMs", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+    ],
+  },
+  A_PARKED: {
+    number: 109,
+    sender: "adapter",
+    limit: 65536,
+    fields: [
+      { name: "op", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+    ],
+  },
+  A_RESEED: {
+    number: 110,
+    sender: "agent",
+    limit: 65536,
+    fields: [
+      { name: "entropy", number: 1, kind: "bytes", required: true, min: 64, max: 64, items: 0 },
+    ],
+  },
+  A_RESEEDED: {
+    number: 111,
+    sender: "adapter",
+    limit: 65536,
+    fields: [
+      { name: "ok", number: 1, kind: "u32", required: true, min: 0, max: 4, items: 0 },
+    ],
+  },
+  A_RESUME: {
+    number: 112,
+    sender: "agent",
+    limit: 524288,
+    fields: [
+      { name: "resumeVersion", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+      { name: "op", number: 2, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+      { name: "status", number: 3, kind: "u32", required: true, min: 0, max: 4, items: 0 },
+      { name: "body", number: 4, kind: "bytes", required: true, min: 0, max: 262144, items: 0 },
+      { name: "identity", number: 5, kind: "text", required: true, min: 0, max: 4096, items: 0 },
+    ],
+  },
+  A_CONSUMED: {
+    number: 113,
+    sender: "adapter",
+    limit: 65536,
+    fields: [
+      { name: "resumeVersion", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+    ],
+  },
+  A_THAW: {
+    number: 114,
+    sender: "agent",
+    limit: 65536,
+    fields: [
+      { name: "reason", number: 1, kind: "u32", required: false, min: 0, max: 4, items: 0 },
+    ],
+  },
+  A_BUSY: {
+    number: 115,
+    sender: "adapter",
+    limit: 65536,
+    fields: [
+      { name: "reason", number: 1, kind: "text", required: true, min: 0, max: 256, items: 0 },
+    ],
+  },
   A_ENV: {
     number: 120,
     sender: "agent",
@@ -225,6 +293,42 @@ export interface ACancel {
   graceMs: bigint;
 }
 
+export interface APark {
+  deadlineMs: bigint;
+}
+
+export interface AParked {
+  op: bigint;
+}
+
+export interface AReseed {
+  entropy: Uint8Array;
+}
+
+export interface AReseeded {
+  ok: number;
+}
+
+export interface AResume {
+  resumeVersion: bigint;
+  op: bigint;
+  status: number;
+  body: Uint8Array;
+  identity: string;
+}
+
+export interface AConsumed {
+  resumeVersion: bigint;
+}
+
+export interface AThaw {
+  reason?: number;
+}
+
+export interface ABusy {
+  reason: string;
+}
+
 export interface AEnv {
   name: string;
   value: Uint8Array;
@@ -239,5 +343,13 @@ export interface MessageBodies {
   A_LOG: ALog;
   A_OUTCOME: AOutcome;
   A_CANCEL: ACancel;
+  A_PARK: APark;
+  A_PARKED: AParked;
+  A_RESEED: AReseed;
+  A_RESEEDED: AReseeded;
+  A_RESUME: AResume;
+  A_CONSUMED: AConsumed;
+  A_THAW: AThaw;
+  A_BUSY: ABusy;
   A_ENV: AEnv;
 }
