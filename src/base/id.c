@@ -46,9 +46,10 @@ static void next_stamp(unsigned random, int64_t *ms, unsigned *count)
     pthread_mutex_unlock(&lock);
 }
 
-static void format(const uint8_t bytes[16], char text[ID_TEXT])
+static const uint8_t groups[] = {4, 2, 2, 2, 6};
+
+void id_from_bytes(const uint8_t bytes[ID_BYTES], char text[ID_TEXT])
 {
-    static const uint8_t groups[] = {4, 2, 2, 2, 6};
     const char *from = (const char *)bytes;
 
     for (size_t i = 0; i < sizeof groups; i++) {
@@ -62,7 +63,7 @@ static void format(const uint8_t bytes[16], char text[ID_TEXT])
 
 void id_make(char text[ID_TEXT])
 {
-    uint8_t bytes[16];
+    uint8_t bytes[ID_BYTES];
     int64_t ms;
     unsigned count;
 
@@ -73,7 +74,7 @@ void id_make(char text[ID_TEXT])
     bytes[6] = (uint8_t)(0x70 | count >> 8);
     bytes[7] = (uint8_t)count;
     bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
-    format(bytes, text);
+    id_from_bytes(bytes, text);
 }
 
 static bool is_hyphen_place(size_t at)
@@ -99,6 +100,16 @@ bool id_parse(struct str input, char text[ID_TEXT])
     }
     memcpy(text, lower, sizeof lower);
     return true;
+}
+
+void id_to_bytes(const char *id, uint8_t bytes[ID_BYTES])
+{
+    for (size_t i = 0; i < sizeof groups; i++) {
+        if (!hex_decode((struct str){id, 2 * (size_t)groups[i]}, bytes, groups[i]))
+            abort();
+        id += 2 * (size_t)groups[i] + 1;
+        bytes += groups[i];
+    }
 }
 
 const char *id_short(const char *id)

@@ -82,4 +82,17 @@ TEST(what_is_no_uuid_is_refused)
     CHECK_STR(id, "untouched");
 }
 
+TEST(an_id_survives_its_binary_form)
+{
+    char fresh[ID_TEXT], back[ID_TEXT];
+    uint8_t bytes[ID_BYTES];
+
+    id_make(fresh);
+    id_to_bytes(fresh, bytes);
+    id_from_bytes(bytes, back);
+    CHECK_STR(back, fresh);
+    id_to_bytes("00112233-4455-6677-8899-aabbccddeeff", bytes);
+    CHECK(bytes[0] == 0 && bytes[6] == 0x66 && bytes[15] == 0xff);
+}
+
 TEST_MAIN()
