@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "base/encode.h"
+#include "base/id.h"
 #include "base/secret.h"
 #include "server/caller.h"
 #include "server/context.h"
 
-enum { CURSOR_TAG = 12, CURSOR_ID = 16, CURSOR_BYTES = CURSOR_ID + CURSOR_TAG };
+enum { CURSOR_TAG = 12, CURSOR_ID = ID_BYTES, CURSOR_BYTES = CURSOR_ID + CURSOR_TAG };
 
 static void cursor_tag(const struct call *call, const struct page *page, struct str id,
                        uint8_t tag[BLAKE2B_LEN])
@@ -26,13 +27,6 @@ static bool id_bytes(struct str id, uint8_t bytes[CURSOR_ID])
         if (id.ptr[i] != '-')
             hex[n++] = id.ptr[i];
     return n == sizeof hex && hex_decode((struct str){hex, n}, bytes, CURSOR_ID);
-}
-
-static void id_from_bytes(const uint8_t bytes[CURSOR_ID], char id[ID_TEXT])
-{
-    char hex[2 * CURSOR_ID + 1];
-    hex_encode((struct str){(const char *)bytes, CURSOR_ID}, hex);
-    snprintf(id, ID_TEXT, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
 static bool read_cursor(const struct call *call, struct page *page, struct str text,
