@@ -75,6 +75,45 @@ export class UnsupportedTransportError extends Error {
   }
 }
 
+/** A second wait was opened while one was pending: a run waits for one thing at a time. */
+export class ConcurrentWaitError extends Error {
+  override readonly name = "ConcurrentWaitError";
+  constructor(message: string) {
+    super(message);
+    brand(this, "ConcurrentWaitError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "ConcurrentWaitError");
+  }
+}
+
+/** Nobody answered in time. */
+export class WaitTimeoutError extends Error {
+  override readonly name = "WaitTimeoutError";
+  /** As the wait was given it; undefined when the token's own time was what ended. */
+  readonly timeout: string | undefined;
+  constructor(message: string, timeout?: string) {
+    super(message);
+    this.timeout = timeout;
+    brand(this, "WaitTimeoutError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "WaitTimeoutError");
+  }
+}
+
+/** The token or the wait was cancelled instead of answered. */
+export class WaitCancelledError extends Error {
+  override readonly name = "WaitCancelledError";
+  constructor(message: string) {
+    super(message);
+    brand(this, "WaitCancelledError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "WaitCancelledError");
+  }
+}
+
 const shownIssues = 5;
 
 function issueText(issue: SchemaIssue): string {

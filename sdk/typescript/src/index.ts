@@ -26,9 +26,12 @@ export type { RunError, RunRef, RunSnapshot, RunStatus } from "./client/run.js";
 export type { RunEvent } from "./client/events.js";
 export {
   AuthError,
+  ConcurrentWaitError,
   HelmrApiError,
   PayloadSchemaValidationError,
   RunNotFoundError,
   TimeoutError,
   UnsupportedTransportError,
+  WaitCancelledError,
+  WaitTimeoutError,
 } from "./errors.js";
