@@ -79,7 +79,20 @@ struct engine {
                   size_t n_layers, struct engine_result *result);
     bool (*start)(struct engine_host *host, const struct sandbox_spec *spec,
                   struct instance **instance, struct error *err);
+
+    /* NULL: the engine cannot. The sandbox's memory goes to a file of the folder (from
+     * memory_folder_make), its name is ENGINE_IMAGE. The sandbox is over after it, saved or not. */
+    bool (*save)(struct instance *instance, int folder, int timeout_ms, struct error *err);
+    /* As start, with what was saved: the agent goes on where it stood, on a new channel. */
+    bool (*restore)(struct engine_host *host, const struct sandbox_spec *spec, int folder,
+                    struct instance **instance, struct error *err);
 };
+
+#define ENGINE_IMAGE "checkpoint.img"
+
+/* A folder in memory that has no place in any tree: what is in it is on no disk, is seen by who
+ * holds the descriptor only, and goes with the last of them. */
+bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err) MUST_USE;
 
 extern const struct engine engine_gvisor, engine_container;
 extern const struct engine *const engines[];

@@ -1,7 +1,10 @@
 /* gVisor: a kernel in user space between the program and the host's. */
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "base/own.h"
+#include "engine/net/network.h"
 #include "engine/oci/launch.h"
 #include "engine/oci/probe.h"
 
@@ -22,7 +25,11 @@ static bool is_immutable(const struct sandbox_spec *spec)
     return true;
 }
 
-static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *spec,
+#define FOLDER_ARG "--image-path=/proc/self/fd/3"
+_Static_assert(LAUNCH_FOLDER_FD == 3, "FOLDER_ARG names it");
+
+/* With a folder the sandbox goes on from what was saved there. */
+static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *spec, int folder,
                           struct error *err)
 {
     struct engine_host *host = instance->host;
@@ -42,9 +49,10 @@ static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *
         "--host-uds=none",
         "--net-raw=false",
         "--cpu-num-from-quota",
-        "run",
+        folder ? "restore" : "run",
         bundle,
-        id_short(spec->id),
+        folder ? FOLDER_ARG : id_short(spec->id),
+        folder ? id_short(spec->id) : NULL,
         NULL,
     };
     struct launch launch = {.instance = instance,
@@ -53,25 +61,74 @@ static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *
                             .args = agent_args,
                             .memory_overhead_mib = OVERHEAD_MIB,
                             .processes = PROCESSES,
+                            .folder = folder,
                             .hides_net_core = true};
 
     return launch_run(&launch, err);
 }
 
-static bool gvisor_start(struct engine_host *host, const struct sandbox_spec *spec,
-                         struct instance **instance, struct error *err)
+static bool gvisor_make(struct engine_host *host, const struct sandbox_spec *spec, int folder,
+                        struct instance **instance, struct error *err)
 {
     struct instance *made;
     struct error ignored;
 
     if (!instance_create(host, &engine_gvisor, spec, false, &made, err))
         return false;
-    if (!gvisor_launch(made, spec, err)) {
+    if (!gvisor_launch(made, spec, folder, err)) {
         (void)!instance_destroy(made, &ignored);
-        return error_wrap(err, "start gVisor");
+        return error_wrap(err, folder ? "restore gVisor" : "start gVisor");
     }
     *instance = made;
     return true;
+}
+
+static bool gvisor_start(struct engine_host *host, const struct sandbox_spec *spec,
+                         struct instance **instance, struct error *err)
+{
+    return gvisor_make(host, spec, 0, instance, err);
+}
+
+static bool gvisor_restore(struct engine_host *host, const struct sandbox_spec *spec, int folder,
+                           struct instance **instance, struct error *err)
+{
+    return gvisor_make(host, spec, folder, instance, err);
+}
+
+/* Between fork and exec: a sandbox listens for commands in the namespace it was started from. */
+static bool enter_network(void *arg, struct error *err)
+{
+    const int *network = arg;
+
+    return *network < 0 || setns(*network, CLONE_NEWNET) == 0 ||
+           error_errno(err, "enter the network namespace");
+}
+
+static bool gvisor_save(struct instance *instance, int folder, int timeout_ms, struct error *err)
+{
+    char root[PATH_MAX + 16];
+    int network = instance->network ? network_inner_fd(instance->network) : -1;
+    AUTO(buf_finish) struct buf errors = {.max = 65536};
+    int status;
+
+    snprintf(root, sizeof(root), "--root=%s/state", instance->record.path);
+    const char *const argv[] = {
+        instance->host->runsc_path,    root, "checkpoint", FOLDER_ARG,
+        id_short(instance->record.id), NULL,
+    };
+    const struct process_spec spec = {
+        .argv = argv,
+        .cwd = "/",
+        .fds = {{folder, LAUNCH_FOLDER_FD}},
+        .n_fds = 1,
+        .die_with_parent = true,
+        .prepare = enter_network,
+        .prepare_arg = &network,
+    };
+    if (!process_run(&spec, (struct str){0}, timeout_ms, NULL, &errors, &status, err))
+        return error_wrap(err, "save gVisor");
+    return status == 0 || error_set(err, ERR_INTERNAL, "save gVisor: %.*s",
+                                    (int)(errors.len < 500 ? errors.len : 500), errors.bytes);
 }
 
 static void gvisor_probe(struct engine_host *host, const char *platform, const char *const *layers,
@@ -86,4 +143,6 @@ const struct engine engine_gvisor = {
     .grade = ENGINE_GRADE_USER_KERNEL,
     .probe = gvisor_probe,
     .start = gvisor_start,
+    .save = gvisor_save,
+    .restore = gvisor_restore,
 };

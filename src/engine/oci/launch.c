@@ -190,6 +190,8 @@ static bool process_launch(struct launch *launch, struct child *child, struct er
         spec.fds[1] = (struct process_fd){theirs, launch->channel_target};
         spec.fds[2] = (struct process_fd){writer, STDOUT_FILENO};
     }
+    if (launch->folder > 0)
+        spec.fds[spec.n_fds++] = (struct process_fd){launch->folder, LAUNCH_FOLDER_FD};
     return process_start(&spec, &instance->process, err) &&
            instance_started(instance, instance->engine->name, err);
 }

@@ -9,6 +9,8 @@
 #include "engine/instance.h"
 #include "engine/oci/bundle.h"
 
+enum { LAUNCH_FOLDER_FD = 3 };
+
 struct launch {
     struct instance *instance;
     const struct sandbox_spec *spec;
@@ -17,6 +19,7 @@ struct launch {
     int64_t memory_overhead_mib; /* beyond what the sandbox was given */
     int processes;
     int channel_target;  /* 0: stdin and stdout, else this descriptor */
+    int folder;          /* handed on as LAUNCH_FOLDER_FD; 0: none */
     bool hides_net_core; /* for releases of runsc that would take any namespace for the host's */
     bool is_mapped;      /* under a user namespace, with shifted owners */
 };

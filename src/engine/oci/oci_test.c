@@ -1,5 +1,7 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/time.h"
 #include "engine/fixture.h"
@@ -90,6 +92,53 @@ TEST(a_running_sandbox_takes_a_slot_until_it_is_destroyed)
     CHECK(engine_host_free_slots(host) == 4);
     fixture_host_close(&host);
     CHECK(fixture_nothing_left(&fixture, tag));
+}
+
+static bool has_ended(const struct instance *instance, int wait_ms)
+{
+    struct pollfd watched = {.fd = instance_pidfd(instance), .events = POLLIN};
+
+    return poll(&watched, 1, wait_ms) != 0;
+}
+
+/* A folder in memory is the only place where what a sandbox held may lie in the clear. */
+TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
+{
+    AUTO(fixture_close) struct fixture fixture = {0};
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
+    struct instance *instance = NULL;
+    struct error err = {0};
+    AUTO_FD int folder = -1;
+    struct stat image;
+    char hello[16];
+
+    CHECK(fixture_open(&fixture));
+    const char *why = fixture_agent(&fixture, "runsc");
+    if (why)
+        SKIP(why);
+    struct engine_settings settings = fixture_settings(&fixture);
+    CHECK(engine_host_open(&settings, &host, &err));
+    struct sandbox_spec spec = spec_of(&fixture, (const char *const[]){fixture.layer});
+    CHECK(engine_gvisor.start(host, &spec, &instance, &err));
+    CHECK(recv(instance_channel(instance), hello, sizeof hello, 0) > 0);
+
+    CHECK(memory_folder_make(MIB(64), &folder, &err));
+    if (!engine_gvisor.save(instance, folder, 10000, &err))
+        printf("# %s\n", err.text);
+    CHECK(has_ended(instance, 5000));
+    CHECK(instance_destroy(instance, &err));
+    CHECK(fstatat(folder, ENGINE_IMAGE, &image, 0) == 0 && image.st_size > 0);
+
+    for (int i = 0; i < 2; i++) {
+        id_make(spec.id);
+        CHECK(engine_gvisor.restore(host, &spec, folder, &instance, &err));
+        bool is_over = has_ended(instance, 500);
+        if (is_over)
+            printf("# %.*s\n", (int)instance_log_tail(instance).len,
+                   instance_log_tail(instance).ptr);
+        CHECK(instance_destroy(instance, &err));
+        CHECK(!is_over);
+    }
 }
 
 ENGINE_TEST_MAIN()
