@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "base/test.h"
+#include "model/checkpoint_state.h"
 #include "model/deployment_state.h"
 #include "model/lease_state.h"
 #include "model/machines.h"
@@ -81,6 +82,16 @@ TEST(a_worker_moves_as_the_specification_says)
               "lost: register > registering;\n");
 }
 
+TEST(a_checkpoint_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&checkpoint_machine),
+              "creating: stage > staged; abort > invalid; lease_over > invalid;"
+              " deadline > invalid;\n"
+              "staged: fence > ready; abort > invalid; lease_over > ready;\n"
+              "ready: damage > invalid; retention > deleted;\n"
+              "invalid:\ndeleted:\n");
+}
+
 TEST(every_live_state_has_an_expiry_edge)
 {
     for (size_t i = 0; i < n_machines; i++) {
@@ -108,6 +119,8 @@ TEST(a_final_state_accepts_nothing)
         CHECK(deployment_state_is_final(s) == machine_is_dead_end(&deployment_machine, (int)s));
     for (enum worker_state s = 0; s < WORKER_STATE_COUNT; s++)
         CHECK(!worker_state_is_final(s));
+    for (enum checkpoint_state s = 0; s < CHECKPOINT_STATE_COUNT; s++)
+        CHECK(checkpoint_state_is_final(s) == machine_is_dead_end(&checkpoint_machine, (int)s));
 }
 
 TEST(no_pair_has_two_moves)
@@ -152,6 +165,8 @@ TEST(every_name_reads_back)
         CHECK(deployment_state_parse(str_of(deployment_state_name(s)), &back) && back == s);
     for (enum worker_state s = 0, back; s < WORKER_STATE_COUNT; s++)
         CHECK(worker_state_parse(str_of(worker_state_name(s)), &back) && back == s);
+    for (enum checkpoint_state s = 0, back; s < CHECKPOINT_STATE_COUNT; s++)
+        CHECK(checkpoint_state_parse(str_of(checkpoint_state_name(s)), &back) && back == s);
 
     enum run_state state;
     CHECK(!run_state_parse(STR("Queued"), &state) && !run_state_parse(STR(""), &state));

@@ -1,6 +1,7 @@
 #include "model/machines.h"
 
 #include "base/attr.h"
+#include "model/checkpoint_state.h"
 #include "model/deployment_state.h"
 #include "model/lease_state.h"
 #include "model/run_state.h"
@@ -11,6 +12,7 @@ const struct machine *const machines[] = {
     &lease_machine,
     &deployment_machine,
     &worker_machine,
+    &checkpoint_machine,
 };
 
 const size_t n_machines = COUNT_OF(machines);
