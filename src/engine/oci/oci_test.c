@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "engine/fixture.h"
+#include "engine/saved.h"
 
 static struct sandbox_spec spec_of(const struct fixture *fixture, const char *const *layers)
 {
@@ -101,6 +102,22 @@ static bool has_ended(const struct instance *instance, int wait_ms)
     return poll(&watched, 1, wait_ms) != 0;
 }
 
+/* The image as the stream it is kept as, and back. */
+static bool carry_over(int from, int to, struct error *err)
+{
+    struct saved_reader *reader = NULL;
+    struct saved_writer *writer = NULL;
+    struct str bytes;
+    bool fine = saved_reader_open(from, &reader, err) && saved_writer_open(to, &writer, err);
+
+    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
+        fine = saved_write(writer, bytes, err);
+    fine = fine && saved_writer_end(writer, err);
+    saved_writer_close(writer);
+    saved_reader_close(reader);
+    return fine;
+}
+
 /* A folder in memory is the only place where what a sandbox held may lie in the clear. */
 TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
 {
@@ -109,6 +126,7 @@ TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
     struct instance *instance = NULL;
     struct error err = {0};
     AUTO_FD int folder = -1;
+    AUTO_FD int kept = -1;
     struct stat image;
     char hello[16];
 
@@ -129,9 +147,11 @@ TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
     CHECK(instance_destroy(instance, &err));
     CHECK(fstatat(folder, ENGINE_IMAGE, &image, 0) == 0 && image.st_size > 0);
 
+    CHECK(memory_folder_make(MIB(256), &kept, &err));
+    CHECK(carry_over(folder, kept, &err));
     for (int i = 0; i < 2; i++) {
         id_make(spec.id);
-        CHECK(engine_gvisor.restore(host, &spec, folder, &instance, &err));
+        CHECK(engine_gvisor.restore(host, &spec, i ? kept : folder, &instance, &err));
         bool is_over = has_ended(instance, 500);
         if (is_over)
             printf("# %.*s\n", (int)instance_log_tail(instance).len,

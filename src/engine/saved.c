@@ -1,0 +1,237 @@
+#include "engine/saved.h"
+
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/own.h"
+#include "engine/engine.h"
+
+/* MAGIC, length of the facts, the facts (JSON), a digest of them, the size of a piece. */
+#define MAGIC "gVisorSF"
+
+enum {
+    MAGIC_LEN = sizeof MAGIC - 1,
+    FACTS_AT = MAGIC_LEN + 8,
+    FACTS_MAX = 64 * 1024,
+    DIGEST_LEN = 32,
+    PIECE = 1 << 20,
+    LENGTH_LEN = 4,
+    HEAD_MAX = FACTS_AT + FACTS_MAX + DIGEST_LEN + LENGTH_LEN,
+    STORED_MAX = 65535, /* of one stored block of deflate */
+    STORED_HEAD = 5,
+};
+
+struct saved_reader {
+    struct libdeflate_decompressor *inflater;
+    const uint8_t *file;
+    size_t size, at;
+    size_t head; /* 0: not read yet */
+    uint8_t *piece;
+};
+
+struct saved_writer {
+    int fd;
+    struct buf head;
+    size_t head_len; /* 0: not known yet */
+    size_t filled;
+    uint8_t *piece, *stored;
+};
+
+static uint32_t u32_of(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static void u32_put(uint8_t *bytes, uint32_t value)
+{
+    for (int i = 0; i < LENGTH_LEN; i++)
+        bytes[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static bool damaged(struct error *err, const char *what)
+{
+    return error_set(err, ERR_DAMAGED, "the saved sandbox %s", what);
+}
+
+/* How long the head is that these bytes begin with; 0: more of them are needed. */
+static bool head_length(struct str bytes, size_t *len, struct error *err)
+{
+    const uint8_t *at = (const uint8_t *)bytes.ptr;
+
+    *len = 0;
+    if (bytes.len < FACTS_AT)
+        return true;
+    uint32_t facts = u32_of(at + MAGIC_LEN + 4);
+    if (memcmp(at, MAGIC, MAGIC_LEN) != 0 || u32_of(at + MAGIC_LEN) != 0 || facts > FACTS_MAX)
+        return damaged(err, "has no head of gVisor");
+    size_t whole = FACTS_AT + facts + DIGEST_LEN + LENGTH_LEN;
+    if (bytes.len < whole)
+        return true;
+    if (u32_of(at + whole - LENGTH_LEN) != PIECE)
+        return damaged(err, "is in pieces of another size");
+    *len = whole;
+    return true;
+}
+
+bool saved_reader_open(int folder, struct saved_reader **reader, struct error *err)
+{
+    AUTO_FD int fd = openat(folder, ENGINE_IMAGE, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+
+    if (fd < 0 || fstat(fd, &about) != 0)
+        return error_errno(err, "open the saved sandbox");
+    if (about.st_size == 0)
+        return damaged(err, "is empty");
+    void *file = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (file == MAP_FAILED)
+        return error_errno(err, "map the saved sandbox");
+    struct saved_reader *made = alloc(sizeof *made);
+    *made = (struct saved_reader){.inflater = libdeflate_alloc_decompressor(),
+                                  .file = file,
+                                  .size = (size_t)about.st_size,
+                                  .piece = alloc(PIECE)};
+    *reader = made;
+    return made->inflater || error_set(err, ERR_INTERNAL, "no memory to inflate with");
+}
+
+static bool read_head(struct saved_reader *reader, struct str *bytes, struct error *err)
+{
+    struct str file = {(const char *)reader->file, reader->size};
+
+    if (!head_length(file, &reader->head, err))
+        return false;
+    if (reader->head == 0)
+        return damaged(err, "was cut off");
+    *bytes = (struct str){file.ptr, reader->head};
+    reader->at = reader->head;
+    return true;
+}
+
+bool saved_read(struct saved_reader *reader, struct str *bytes, struct error *err)
+{
+    size_t got;
+
+    *bytes = (struct str){0};
+    if (reader->head == 0)
+        return read_head(reader, bytes, err);
+    if (reader->at == reader->size)
+        return true;
+    if (reader->size - reader->at < LENGTH_LEN)
+        return damaged(err, "was cut off");
+    size_t len = u32_of(reader->file + reader->at);
+    reader->at += LENGTH_LEN;
+    if (len > reader->size - reader->at)
+        return damaged(err, "was cut off");
+    if (libdeflate_deflate_decompress(reader->inflater, reader->file + reader->at, len,
+                                      reader->piece, PIECE, &got) != LIBDEFLATE_SUCCESS ||
+        got == 0)
+        return damaged(err, "does not inflate");
+    reader->at += len;
+    /* Only the last may be short: a writer knows no other end of a piece than a full one. */
+    if (got != PIECE && reader->at != reader->size)
+        return damaged(err, "has a short piece in the middle");
+    *bytes = (struct str){(const char *)reader->piece, got};
+    return true;
+}
+
+void saved_reader_close(struct saved_reader *reader)
+{
+    if (!reader)
+        return;
+    munmap((void *)reader->file, reader->size);
+    libdeflate_free_decompressor(reader->inflater);
+    free(reader->piece);
+    free(reader);
+}
+
+bool saved_writer_open(int folder, struct saved_writer **writer, struct error *err)
+{
+    int fd = openat(folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return error_errno(err, "make the saved sandbox");
+    struct saved_writer *made = alloc(sizeof *made);
+    *made = (struct saved_writer){.fd = fd,
+                                  .head = {.max = HEAD_MAX},
+                                  .piece = alloc(PIECE),
+                                  .stored = alloc(PIECE + KIB(1))};
+    *writer = made;
+    return true;
+}
+
+/* The piece as stored blocks of deflate, its length before it. */
+static bool write_piece(struct saved_writer *writer, struct error *err)
+{
+    uint8_t *to = writer->stored + LENGTH_LEN;
+
+    for (size_t at = 0; at < writer->filled;) {
+        size_t left = writer->filled - at, n = left < STORED_MAX ? left : STORED_MAX;
+
+        to[0] = n == left; /* the last block */
+        to[1] = (uint8_t)n;
+        to[2] = (uint8_t)(n >> 8);
+        to[3] = (uint8_t)~n;
+        to[4] = (uint8_t)(~n >> 8);
+        memcpy(to + STORED_HEAD, writer->piece + at, n);
+        to += STORED_HEAD + n;
+        at += n;
+    }
+    size_t len = (size_t)(to - writer->stored);
+    u32_put(writer->stored, (uint32_t)(len - LENGTH_LEN));
+    writer->filled = 0;
+    return fd_write_all(writer->fd, (struct str){(const char *)writer->stored, len}, err);
+}
+
+/* Takes of the bytes what belongs to the head. */
+static bool write_head(struct saved_writer *writer, struct str *bytes, struct error *err)
+{
+    size_t before = writer->head.len;
+    size_t n = bytes->len < HEAD_MAX - before ? bytes->len : HEAD_MAX - before;
+
+    if (!buf_append(&writer->head, (struct str){bytes->ptr, n}, err) ||
+        !head_length(buf_str(&writer->head), &writer->head_len, err))
+        return false;
+    size_t used = writer->head_len ? writer->head_len - before : n;
+    *bytes = (struct str){bytes->ptr + used, bytes->len - used};
+    return writer->head_len == 0 ||
+           fd_write_all(writer->fd, (struct str){writer->head.bytes, writer->head_len}, err);
+}
+
+bool saved_write(struct saved_writer *writer, struct str bytes, struct error *err)
+{
+    if (writer->head_len == 0 && !write_head(writer, &bytes, err))
+        return false;
+    while (bytes.len > 0) {
+        size_t room = PIECE - writer->filled, n = bytes.len < room ? bytes.len : room;
+
+        memcpy(writer->piece + writer->filled, bytes.ptr, n);
+        writer->filled += n;
+        bytes = (struct str){bytes.ptr + n, bytes.len - n};
+        if (writer->filled == PIECE && !write_piece(writer, err))
+            return false;
+    }
+    return true;
+}
+
+bool saved_writer_end(struct saved_writer *writer, struct error *err)
+{
+    if (writer->head_len == 0)
+        return damaged(err, "was cut off");
+    return writer->filled == 0 || write_piece(writer, err);
+}
+
+void saved_writer_close(struct saved_writer *writer)
+{
+    if (!writer)
+        return;
+    close(writer->fd);
+    buf_finish(&writer->head);
+    free(writer->piece);
+    free(writer->stored);
+    free(writer);
+}

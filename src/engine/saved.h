@@ -1,0 +1,27 @@
+/* What gVisor saved, as one stream of bytes to be kept elsewhere, and back.
+ *
+ * gVisor writes a head and then pieces of at most 1 MiB, each deflated. The stream has them
+ * inflated, so that equal memory gives equal bytes and packs well; going back, pieces are only
+ * stored, which gVisor reads as fast as it can copy. The file is checked as a whole: a reader
+ * that came to the end has seen every byte of it make sense.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/str.h"
+
+struct saved_reader;
+struct saved_writer;
+
+/* Of ENGINE_IMAGE in the folder. ERR_DAMAGED when it is no such file. */
+bool saved_reader_open(int folder, struct saved_reader **reader, struct error *err) MUST_USE;
+
+/* The next bytes of the stream, good until the next call; none at its end. */
+bool saved_read(struct saved_reader *reader, struct str *bytes, struct error *err) MUST_USE;
+void saved_reader_close(struct saved_reader *reader); /* accepts NULL */
+
+/* Makes ENGINE_IMAGE in the folder of a stream that comes in pieces of any size. */
+bool saved_writer_open(int folder, struct saved_writer **writer, struct error *err) MUST_USE;
+bool saved_write(struct saved_writer *writer, struct str bytes, struct error *err) MUST_USE;
+bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;
+void saved_writer_close(struct saved_writer *writer); /* accepts NULL */
