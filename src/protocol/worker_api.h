@@ -363,6 +363,12 @@ struct wire_secrets {
     struct json_list secrets; /* struct wire_secret */
 };
 
+/* To begin: of a run whose secrets could all be opened, these. Otherwise they are to be asked
+ * for, and that answer says why not. */
+struct wire_begun {
+    struct json_list secrets; /* struct wire_secret */
+};
+
 /* Steps finished by any worker. yours: do it, others wait; busy: ask again in a while. */
 struct wire_layer {
     struct str digest, diff_id; /* sha256:<hex>; the digest's digits name the object */
@@ -419,13 +425,13 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_bearer_given_fields[], wire_activate_fields[], wire_capabilities_fields[],
     wire_state_fields[], wire_heartbeat_fields[], wire_heartbeat_answer_fields[],
     wire_poll_fields[], wire_poll_answer_fields[], wire_grant_fields[], wire_begin_fields[],
-    wire_start_fields[], wire_renew_fields[], wire_lease_times_fields[], wire_reject_fields[],
-    wire_release_fields[], wire_logs_fields[], wire_logs_answer_fields[], wire_events_fields[],
-    wire_finalize_fields[], wire_finalize_answer_fields[], wire_complete_fields[],
-    wire_completed_fields[], wire_build_complete_fields[], wire_drained_fields[],
-    wire_empty_fields[], wire_failure_fields[], wire_secrets_wanted_fields[], wire_secrets_fields[],
-    wire_step_wanted_fields[], wire_step_found_fields[], wire_step_done_fields[],
-    wire_images_held_fields[], wire_images_gone_fields[], wire_ops_fields[],
-    wire_op_results_fields[], wire_checkpoint_begin_fields[], wire_checkpoint_begun_fields[],
-    wire_checkpoint_stage_fields[], wire_checkpoint_ready_fields[], wire_checkpoint_abort_fields[],
-    wire_checkpoint_aborted_fields[], wire_resumed_fields[];
+    wire_begun_fields[], wire_start_fields[], wire_renew_fields[], wire_lease_times_fields[],
+    wire_reject_fields[], wire_release_fields[], wire_logs_fields[], wire_logs_answer_fields[],
+    wire_events_fields[], wire_finalize_fields[], wire_finalize_answer_fields[],
+    wire_complete_fields[], wire_completed_fields[], wire_build_complete_fields[],
+    wire_drained_fields[], wire_empty_fields[], wire_failure_fields[], wire_secrets_wanted_fields[],
+    wire_secrets_fields[], wire_step_wanted_fields[], wire_step_found_fields[],
+    wire_step_done_fields[], wire_images_held_fields[], wire_images_gone_fields[],
+    wire_ops_fields[], wire_op_results_fields[], wire_checkpoint_begin_fields[],
+    wire_checkpoint_begun_fields[], wire_checkpoint_stage_fields[], wire_checkpoint_ready_fields[],
+    wire_checkpoint_abort_fields[], wire_checkpoint_aborted_fields[], wire_resumed_fields[];

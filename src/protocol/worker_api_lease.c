@@ -328,6 +328,13 @@ const struct json_field wire_secrets_fields[] = {
 };
 #undef AT
 
+#define AT wire_begun
+const struct json_field wire_begun_fields[] = {
+    LIST("secrets", secrets, OPTIONAL, WIRE_SECRETS_MAX, secret_fields, wire_secret),
+    {0},
+};
+#undef AT
+
 #define AT wire_layer
 static const struct json_field layer_fields[] = {
     TEXT("digest", digest, REQUIRED, DIGEST_MAX),

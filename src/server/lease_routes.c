@@ -4,6 +4,7 @@
 #include "server/deployment_store.h"
 #include "server/event.h"
 #include "server/lease.h"
+#include "server/task_secrets.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -37,9 +38,23 @@ static bool commit(struct lease_call *open, struct error *err)
     return hub_commit(&open->server->hub, &open->tx, &open->wakes, err);
 }
 
+/* With the answer, so that they cost no call of their own. What cannot be opened is left out: the
+ * worker then asks, and is told why. */
+static void open_secrets(struct lease_call *open, struct wire_begun *answer)
+{
+    struct error ignored;
+
+    if (open->lease.subject != SUBJECT_RUN || open->lease.state != LEASE_STARTING ||
+        lease_secrets_open(open->call, open->tx, &open->lease, &answer->secrets, &ignored))
+        return;
+    lease_secrets_wipe(&answer->secrets);
+    *answer = (struct wire_begun){0};
+}
+
 bool lease_begin_post(struct call *call, struct response *res, struct error *err)
 {
     AUTO(finish_call) struct lease_call open = {0};
+    struct wire_begun answer = {0};
     struct wire_begin wanted;
 
     if (!worker_read(call, wire_begin_fields, &wanted, sizeof wanted, err) ||
@@ -47,10 +62,12 @@ bool lease_begin_post(struct call *call, struct response *res, struct error *err
         return false;
     /* Asked again because the answer was lost: it has begun. */
     if (open.lease.state == LEASE_ASSIGNED &&
-        (!lease_apply(open.tx, &open.lease, LEASE_BEGIN, time_now_ms() + STARTING_MS, err) ||
-         !commit(&open, err)))
+        !lease_apply(open.tx, &open.lease, LEASE_BEGIN, time_now_ms() + STARTING_MS, err))
         return false;
-    return worker_answer_nothing(res, err);
+    open_secrets(&open, &answer);
+    bool fine = commit(&open, err) && worker_answer(res, wire_begun_fields, &answer, err);
+    lease_secrets_wipe(&answer.secrets);
+    return fine;
 }
 
 static bool started_event(struct lease_call *open, const struct wire_start *start,

@@ -187,10 +187,11 @@ static bool open_secret(struct call *call, struct tx *tx, const char *environmen
 
 /* What is missing is named all at once: nobody wants to hear of it one by one. */
 static bool open_all(struct call *call, struct tx *tx, const char *environment,
-                     const struct json_list *wanted, struct wire_secrets *answer, struct error *err)
+                     const struct json_list *wanted, const struct json_list *opened,
+                     struct error *err)
 {
     const struct str *names = wanted->items;
-    struct wire_secret *secrets = answer->secrets.items;
+    struct wire_secret *secrets = opened->items;
     const char *missing = "";
 
     for (size_t i = 0; i < wanted->n; i++) {
@@ -205,44 +206,57 @@ static bool open_all(struct call *call, struct tx *tx, const char *environment,
 }
 
 static bool open_for_build(struct call *call, struct tx *tx, const struct lease_row *lease,
-                           const struct json_list *wanted, struct wire_secrets *answer,
+                           const struct json_list *wanted, struct json_list *opened,
                            struct error *err)
 {
     struct wire_secret *secrets = arena_array(call->arena, wanted->n + 1, sizeof *secrets);
 
     for (size_t i = 0; i < wanted->n; i++)
         secrets[i].name = ((const struct str *)wanted->items)[i];
-    answer->secrets = (struct json_list){secrets, wanted->n};
-    return open_all(call, tx, lease->environment_id, wanted, answer, err);
+    *opened = (struct json_list){secrets, wanted->n};
+    return open_all(call, tx, lease->environment_id, wanted, opened, err);
 }
 
 /* All that its task declares and nothing else, while the sandbox is made ready for it. */
 static bool open_for_run(struct call *call, struct tx *tx, const struct lease_row *lease,
-                         struct wire_secrets *answer, struct error *err)
+                         struct json_list *opened, struct error *err)
 {
     struct json_list stored;
 
     if (lease->state != LEASE_STARTING && lease->state != LEASE_CHECKPOINTING)
         return error_set(err, ERR_CONFLICT, "a run is given its secrets while it starts");
-    return task_secrets_of_run(tx, lease->subject_id, call->arena, &answer->secrets, &stored,
-                               err) &&
-           open_all(call, tx, lease->environment_id, &stored, answer, err);
+    return task_secrets_of_run(tx, lease->subject_id, call->arena, opened, &stored, err) &&
+           open_all(call, tx, lease->environment_id, &stored, opened, err);
 }
 
 /* What was handed out, and for what; the values are not in it. */
 static bool audit_use(struct call *call, struct tx *tx, const struct lease_row *lease,
-                      const struct wire_secrets *answer, struct error *err)
+                      const struct json_list *list, struct error *err)
 {
     struct audit_entry entry = audit_entry_of(call, "secret.use");
-    const struct wire_secret *secrets = answer->secrets.items;
+    const struct wire_secret *secrets = list->items;
     const char *names = "";
 
-    for (size_t i = 0; i < answer->secrets.n; i++)
+    for (size_t i = 0; i < list->n; i++)
         names = arena_printf(call->arena, "%s %.*s", names, (int)secrets[i].name.len,
                              secrets[i].name.ptr);
     entry.environment_id = lease->environment_id;
     entry.subject = str_of(arena_printf(call->arena, "%s:%s", lease->subject_id, names));
-    return answer->secrets.n == 0 || audit_write(tx, server_of(call), &entry, err);
+    return list->n == 0 || audit_write(tx, server_of(call), &entry, err);
+}
+
+bool lease_secrets_open(struct call *call, struct tx *tx, const struct lease_row *lease,
+                        struct json_list *secrets, struct error *err)
+{
+    return open_for_run(call, tx, lease, secrets, err) && audit_use(call, tx, lease, secrets, err);
+}
+
+void lease_secrets_wipe(const struct json_list *secrets)
+{
+    const struct wire_secret *items = secrets->items;
+
+    for (size_t i = 0; i < secrets->n; i++)
+        wipe(items[i].value);
 }
 
 bool lease_secrets_post(struct call *call, struct response *res, struct error *err)
@@ -257,12 +271,10 @@ bool lease_secrets_post(struct call *call, struct response *res, struct error *e
         !lease_open(tx, call, &wanted.fence, false, &lease, err))
         return false;
     bool fine = (lease.subject == SUBJECT_RUN
-                     ? open_for_run(call, tx, &lease, &answer, err)
-                     : open_for_build(call, tx, &lease, &wanted.names, &answer, err)) &&
-                audit_use(call, tx, &lease, &answer, err) && store_commit(&tx, err) &&
-                worker_answer(res, wire_secrets_fields, &answer, err);
-    const struct wire_secret *secrets = answer.secrets.items;
-    for (size_t i = 0; i < answer.secrets.n; i++)
-        wipe(secrets[i].value);
+                     ? lease_secrets_open(call, tx, &lease, &answer.secrets, err)
+                     : open_for_build(call, tx, &lease, &wanted.names, &answer.secrets, err) &&
+                           audit_use(call, tx, &lease, &answer.secrets, err)) &&
+                store_commit(&tx, err) && worker_answer(res, wire_secrets_fields, &answer, err);
+    lease_secrets_wipe(&answer.secrets);
     return fine;
 }

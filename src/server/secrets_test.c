@@ -194,6 +194,32 @@ SERVICE_TEST(a_secret_deleted_after_the_start_is_told_to_the_worker)
     CHECK_STR(service_text(service, "code"), "secret_missing");
 }
 
+SERVICE_TEST(the_answer_to_begin_holds_what_the_task_declares)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage, "{\"task_id\":\"secretive\"}"));
+    for (int again = 0; again < 2; again++) {
+        CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+        CHECK_STR(service_text(service, "secrets.0.name"), "TOKEN");
+        CHECK_STR(service_text(service, "secrets.0.value"), VALUE);
+        CHECK(!service_says(service, "two"));
+    }
+    CHECK(lease_start(&stage.worker) == 200);
+    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    CHECK(!service_says(service, VALUE));
+}
+
+SERVICE_TEST(a_begin_without_its_secrets_is_a_begin)
+{
+    struct stage stage;
+    CHECK(set_running(service, &stage, "{\"task_id\":\"secretive\"}"));
+    CHECK_STATUS(service, service_ask(service, stage.key, "DELETE", "/api/secrets/TOKEN", NULL),
+                 204);
+    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    CHECK(!service_says(service, "TOKEN"));
+    CHECK_STATUS(service, lease_post(&stage.worker, "secrets", ""), 422);
+}
+
 static const struct query swap = {
     "test_swap", 0, 0,
     SAME_ON_BOTH("UPDATE secrets SET sealed = (SELECT o.sealed FROM secrets o WHERE o.name = "

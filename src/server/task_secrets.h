@@ -5,7 +5,8 @@
 #pragma once
 
 #include "base/json.h"
-#include "store/store.h"
+#include "http/call.h"
+#include "server/lease.h"
 
 struct task_secret {
     struct str name, placement; /* env | file | dir */
@@ -33,3 +34,10 @@ bool task_secrets_bind(struct tx *tx, const char *environment, struct str declar
 bool task_secrets_of_run(struct tx *tx, const char *run_id, struct arena *arena,
                          struct json_list *secrets, struct json_list *stored,
                          struct error *err) MUST_USE;
+
+/* Opens all that the task of a starting run declares, as struct wire_secret, with an audit entry.
+ * The caller commits, and wipes whatever the outcome. ERR_SECRET_MISSING names what is not stored.
+ */
+bool lease_secrets_open(struct call *call, struct tx *tx, const struct lease_row *lease,
+                        struct json_list *secrets, struct error *err) MUST_USE;
+void lease_secrets_wipe(const struct json_list *secrets);

@@ -25,7 +25,8 @@ enum {
     KILL_MS = 20 * 1000, /* from the kill to the proof that nothing is left */
     STANDBY_MS = 60 * 1000,
     SHUTDOWN_MS = 2 * 1000,
-    ABORT_MS = 250, /* between two looks at a program's abort */
+    SECRETS_PIECE = 32 * 1024, /* of values that are sent together */
+    ABORT_MS = 250,            /* between two looks at a program's abort */
 };
 
 bool failure_set(struct failure *failure, const char *layer, const char *kind, const char *stage,
@@ -344,11 +345,13 @@ static struct str_list list_of(const char *const *texts, struct arena *arena)
     return (struct str_list){items, n};
 }
 
-/* One after the other, so that only one of them is ever in our buffers. */
+/* Many small ones in one piece: each that came alone would wake the sandbox for itself. The channel
+ * wipes its buffers when they are out. */
 static bool send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
                          struct error *err)
 {
     int64_t until = time_boot_ms() + LAUNCH_MS;
+    size_t unsent = 0;
 
     guest->has_secrets = n == 0;
     for (size_t i = 0; i < n; i++) {
@@ -362,8 +365,14 @@ static bool send_secrets(struct guest *guest, const struct guest_secret *secrets
             .owner = secrets[i].owner ? str_of(secrets[i].owner) : (struct str){0},
             .value = secret_reveal(secrets[i].value),
         };
-        if (!send(guest, MESSAGE_SECRET, &message, err) ||
-            !wait_for(guest, &guest->is_drained, until, err))
+        if (!channel_send(&guest->channel, MESSAGE_SECRET, &message, err))
+            return false;
+        unsent += message.value.len;
+        if (unsent < SECRETS_PIECE)
+            continue;
+        unsent = 0;
+        guest_flush(guest);
+        if (!wait_for(guest, &guest->is_drained, until, err))
             return false;
     }
     struct message_secrets_end end = {++guest->number, guest->program, (uint32_t)n};

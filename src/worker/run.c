@@ -27,7 +27,8 @@ struct run {
     struct arena arena;
     struct guest *guest;
     struct output *output;
-    struct redactor *redactor; /* NULL: the task has no secrets */
+    struct run_secrets secrets; /* until the guest has them */
+    struct redactor *redactor;  /* NULL: the task has no secrets */
     struct failure failure;
     struct image image;
     struct sandbox_spec spec;
@@ -172,14 +173,20 @@ static void take_log(void *arg, const struct message_log *log)
 static bool begin(struct run *run, struct error *err)
 {
     struct wire_begin message = {fence_of(run)};
+    struct wire_begun answer = {0};
     const struct exchange exchange = {
         .route = arena_printf(&run->arena, "leases/%s/begin", run->lease->id),
         .request_fields = wire_begin_fields,
         .request = &message,
+        ANSWER(wire_begun_fields, answer),
         .timeout_ms = CALL_TIMEOUT_MS,
+        .is_secret = true,
     };
 
-    return line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &run->arena, err);
+    if (!line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &run->arena, err))
+        return false;
+    run_secrets_keep(&run->secrets, run->lease, &answer.secrets);
+    return true;
 }
 
 /* The release gate: from here on "did it start?" has an answer. */
@@ -323,7 +330,8 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
 /* Into a sandbox that waits at the gate, whoever made it; no code of a user runs there yet. */
 static bool give_secrets(struct run *run, struct error *err)
 {
-    if (!run_secrets_give(run->lease, &run->line, run->guest, &run->failure, &run->redactor, err))
+    if (!run_secrets_give(&run->secrets, run->lease, &run->line, run->guest, &run->failure,
+                          &run->redactor, err))
         return false;
     output_redact(run->output, run->redactor);
     if (run->redactor)
@@ -379,6 +387,7 @@ void *run_main(void *arg)
     output_destroy(run.output);
     guest_stop(run.guest);
     redactor_destroy(run.redactor);
+    run_secrets_finish(&run.secrets);
     /* Only now: told earlier, another worker could begin while this sandbox still lives. */
     if (!is_reported) {
         log_info("run not completed here", LOG_STR("lease", lease->id),

@@ -14,16 +14,12 @@ enum {
     ERROR_TEXT_MAX = 64 * 1024,
 };
 
-struct run_secrets {
-    struct secret *values;
-    struct guest_secret *list;
-    size_t n;
-};
-
-static void finish(struct run_secrets *secrets)
+void run_secrets_finish(struct run_secrets *secrets)
 {
     for (size_t i = 0; i < secrets->n; i++)
         secret_finish(&secrets->values[i]);
+    arena_finish(&secrets->arena);
+    *secrets = (struct run_secrets){0};
 }
 
 static const struct {
@@ -61,15 +57,17 @@ static bool describe(const struct wire_secret *told, const char *mount, struct a
 }
 
 /* Moves the values out of the answer, also when it cannot be used: they are wiped there. */
-static bool keep(const struct wire_secrets *answer, const char *mount, struct arena *arena,
-                 struct run_secrets *secrets, struct error *err)
+static bool keep(struct run_secrets *secrets, const struct json_list *answer, const char *mount,
+                 struct error *err)
 {
-    const struct wire_secret *told = answer->secrets.items;
-    size_t n = answer->secrets.n, variables = 0;
+    const struct wire_secret *told = answer->items;
+    struct arena *arena = &secrets->arena;
+    size_t n = answer->n, variables = 0;
     bool fine = true;
 
-    *secrets = (struct run_secrets){arena_array(arena, n + 1, sizeof *secrets->values),
-                                    arena_array(arena, n + 1, sizeof *secrets->list), n};
+    secrets->values = arena_array(arena, n + 1, sizeof *secrets->values);
+    secrets->list = arena_array(arena, n + 1, sizeof *secrets->list);
+    secrets->n = n;
     for (size_t i = 0; i < n; i++) {
         secrets->values[i] = secret_create(told[i].value);
         secrets->list[i].value = &secrets->values[i];
@@ -85,25 +83,40 @@ static bool keep(const struct wire_secrets *answer, const char *mount, struct ar
     return fine;
 }
 
-static bool fetch(struct lease *lease, struct line *line, struct arena *arena,
-                  struct run_secrets *secrets, struct error *err)
+static const char *mount_of(const struct lease *lease, struct arena *arena)
 {
+    return arena_text(arena, lease->grant.run.sandbox.mount_path);
+}
+
+void run_secrets_keep(struct run_secrets *secrets, const struct lease *lease,
+                      const struct json_list *came)
+{
+    if (came->n == 0)
+        return;
+    secrets->has_come = true;
+    if (!keep(secrets, came, mount_of(lease, &secrets->arena), &secrets->problem))
+        secrets->is_unfit = true;
+}
+
+static bool fetch(struct run_secrets *secrets, struct lease *lease, struct line *line,
+                  struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
     const struct wire_secrets_wanted wanted = {
         .fence = {lease->worker->link.epoch, lease->sequence, str_of(lease->id)}
     };
     struct wire_secrets answer = {0};
     const struct exchange exchange = {
-        .route = arena_printf(arena, "leases/%s/secrets", lease->id),
+        .route = arena_printf(&arena, "leases/%s/secrets", lease->id),
         .request_fields = wire_secrets_wanted_fields,
         .request = &wanted,
         ANSWER(wire_secrets_fields, answer),
         .timeout_ms = CALL_TIMEOUT_MS,
         .is_secret = true,
     };
-    const char *mount = arena_text(arena, lease->grant.run.sandbox.mount_path);
 
-    return line_insist(line, &exchange, lease_look(lease).fence_ms, arena, err) &&
-           keep(&answer, mount, arena, secrets, err);
+    return line_insist(line, &exchange, lease_look(lease).fence_ms, &arena, err) &&
+           keep(secrets, &answer.secrets, mount_of(lease, &secrets->arena), err);
 }
 
 /* What the server refuses it will refuse again; what kept it from answering may pass. */
@@ -117,29 +130,40 @@ static bool unavailable(struct failure *failure, const struct error *err)
                        "the task's secrets: %s", names ? names : err->text);
 }
 
-static struct redactor *redactor_of(const struct run_secrets *secrets, struct arena *arena)
+static struct redactor *redactor_of(struct run_secrets *secrets)
 {
-    const struct secret **values = arena_array(arena, secrets->n + 1, sizeof *values);
+    const struct secret **values = arena_array(&secrets->arena, secrets->n + 1, sizeof *values);
 
     for (size_t i = 0; i < secrets->n; i++)
         values[i] = &secrets->values[i];
     return redactor_create(values, secrets->n);
 }
 
-bool run_secrets_give(struct lease *lease, struct line *line, struct guest *guest,
-                      struct failure *failure, struct redactor **redactor, struct error *err)
+/* Those that came with the begin, or else those asked for now. */
+static bool get(struct run_secrets *secrets, struct lease *lease, struct line *line,
+                struct error *err)
 {
-    AUTO(arena_finish) struct arena arena = {0};
-    AUTO(finish) struct run_secrets secrets = {0};
+    if (!secrets->has_come)
+        return fetch(secrets, lease, line, err);
+    *err = secrets->problem;
+    return !secrets->is_unfit;
+}
+
+bool run_secrets_give(struct run_secrets *secrets, struct lease *lease, struct line *line,
+                      struct guest *guest, struct failure *failure, struct redactor **redactor,
+                      struct error *err)
+{
     struct str names = lease->grant.run.secret_names;
 
     *redactor = NULL;
     if (!names.ptr || str_equal(names, STR("[]")))
         return true;
-    if (!fetch(lease, line, &arena, &secrets, err))
+    if (!get(secrets, lease, line, err))
         return unavailable(failure, err);
-    *redactor = redactor_of(&secrets, &arena);
-    return guest_give_secrets(guest, secrets.list, secrets.n, err);
+    *redactor = redactor_of(secrets);
+    bool is_given = guest_give_secrets(guest, secrets->list, secrets->n, err);
+    run_secrets_finish(secrets);
+    return is_given;
 }
 
 static struct str hide(const struct redactor *redactor, struct str text, struct arena *arena)
