@@ -44,8 +44,7 @@ bool failure_set(struct failure *failure, const char *layer, const char *kind, c
     return false;
 }
 
-static bool send(struct guest *guest, enum message_type type, const void *message,
-                 struct error *err)
+bool guest_send(struct guest *guest, enum message_type type, const void *message, struct error *err)
 {
     if (guest->is_broken) {
         *err = guest->broken;
@@ -98,7 +97,7 @@ static void ping(struct guest *guest, const struct lease_view *view, int64_t now
     struct error err;
 
     guest->pinged_ms = now;
-    if (!send(guest, MESSAGE_PING, &message, &err))
+    if (!guest_send(guest, MESSAGE_PING, &message, &err))
         guest_break_off(guest, &err);
 }
 
@@ -108,7 +107,7 @@ static void kill_program(struct guest *guest, int64_t grace_ms)
     struct error err;
 
     guest->kill_sent = true;
-    if (!send(guest, MESSAGE_KILL, &message, &err))
+    if (!guest_send(guest, MESSAGE_KILL, &message, &err))
         guest_break_off(guest, &err);
 }
 
@@ -122,7 +121,7 @@ static void end_program(struct guest *guest, enum ending ending, const char *rea
 
     guest->ending = ending;
     guest->kill_ms = time_boot_ms() + grace_ms;
-    if (grace_ms > 0 && !send(guest, MESSAGE_CANCEL, &message, &err))
+    if (grace_ms > 0 && !guest_send(guest, MESSAGE_CANCEL, &message, &err))
         guest_break_off(guest, &err);
 }
 
@@ -188,8 +187,7 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
     return true;
 }
 
-/* Turns the loop until *flag, the deadline (boot time), or the end of it all. */
-static bool wait_for(struct guest *guest, const bool *flag, int64_t until_ms, struct error *err)
+bool guest_wait_for(struct guest *guest, const bool *flag, int64_t until_ms, struct error *err)
 {
     /* Nothing was read since the last wait: an old silence says nothing about the agent. */
     guest->ponged_ms = time_boot_ms();
@@ -216,8 +214,7 @@ static bool wait_for(struct guest *guest, const bool *flag, int64_t until_ms, st
     return true;
 }
 
-/* The failure a call reports when the guest itself has not said one. */
-static bool fail(struct guest *guest, const char *stage, const char *kind, const struct error *err)
+bool guest_fail(struct guest *guest, const char *stage, const char *kind, const struct error *err)
 {
     if (guest->failure->kind)
         return false;
@@ -283,15 +280,15 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
     if (made->room_fd < 0)
         return error_errno(err, "eventfd");
     if (!hold_files(made, spec, err))
-        return fail(made, "start", "mount_failed", err);
+        return guest_fail(made, "start", "mount_failed", err);
     if (!worker->engine->start(worker->host, spec, &made->instance, err))
-        return fail(made, "start", "boot_failed", err);
+        return guest_fail(made, "start", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);
     if (!watch(made, err))
-        return fail(made, "start", "boot_failed", err);
-    if (!wait_for(made, &made->has_hello, time_boot_ms() + HELLO_MS, err))
-        return fail(made, "start", "boot_failed", err);
+        return guest_fail(made, "start", "boot_failed", err);
+    if (!guest_wait_for(made, &made->has_hello, time_boot_ms() + HELLO_MS, err))
+        return guest_fail(made, "start", "boot_failed", err);
     made->ponged_ms = time_boot_ms();
     return true;
 }
@@ -327,9 +324,9 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
         .is_layer = setup->is_layer,
     };
     guest->is_layer = setup->is_layer;
-    if (!send(guest, MESSAGE_SETUP, &message, err) ||
-        !wait_for(guest, &guest->is_set_up, time_boot_ms() + HELLO_MS, err))
-        return fail(guest, "setup", "agent_unhealthy", err);
+    if (!guest_send(guest, MESSAGE_SETUP, &message, err) ||
+        !guest_wait_for(guest, &guest->is_set_up, time_boot_ms() + HELLO_MS, err))
+        return guest_fail(guest, "setup", "agent_unhealthy", err);
     return true;
 }
 
@@ -372,12 +369,12 @@ static bool send_secrets(struct guest *guest, const struct guest_secret *secrets
             continue;
         unsent = 0;
         guest_flush(guest);
-        if (!wait_for(guest, &guest->is_drained, until, err))
+        if (!guest_wait_for(guest, &guest->is_drained, until, err))
             return false;
     }
     struct message_secrets_end end = {++guest->number, guest->program, (uint32_t)n};
-    return n == 0 || (send(guest, MESSAGE_SECRETS_END, &end, err) &&
-                      wait_for(guest, &guest->has_secrets, until, err));
+    return n == 0 || (guest_send(guest, MESSAGE_SECRETS_END, &end, err) &&
+                      guest_wait_for(guest, &guest->has_secrets, until, err));
 }
 
 bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
@@ -386,7 +383,7 @@ bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets,
     guest->awaits_secrets = true;
     bool is_given = send_secrets(guest, secrets, n, err);
     guest->awaits_secrets = false;
-    return is_given || fail(guest, "secrets", "agent_unhealthy", err);
+    return is_given || guest_fail(guest, "secrets", "agent_unhealthy", err);
 }
 
 bool guest_launch(struct guest *guest, const struct guest_program *program, struct error *err)
@@ -418,12 +415,12 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
         guest->owed[which] = 0;
         if (!channel_open_stream(&guest->channel, guest_stream_number(number, which),
                                  CHANNEL_RECEIVES, err))
-            return fail(guest, "launch", "agent_unhealthy", err);
+            return guest_fail(guest, "launch", "agent_unhealthy", err);
     }
     if (!send_secrets(guest, program->secrets, program->n_secrets, err) ||
-        !send(guest, MESSAGE_LAUNCH, &message, err) ||
-        !wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
-        return fail(guest, "launch", "agent_unhealthy", err);
+        !guest_send(guest, MESSAGE_LAUNCH, &message, err) ||
+        !guest_wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
+        return guest_fail(guest, "launch", "agent_unhealthy", err);
     return true;
 }
 
@@ -471,7 +468,7 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
     start->payload_len = payload.len;
     start->payload_digest = (struct str){(const char *)digest, sizeof digest};
     if (!message_encode(MESSAGE_A_START, start, &head, err))
-        return fail(guest, "release", "agent_unhealthy", err);
+        return guest_fail(guest, "release", "agent_unhealthy", err);
 
     struct message_release message = {
         .id = ++guest->number,
@@ -485,8 +482,8 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
     guest->payload_stream = guest_payload_number(guest->program);
     if ((payload.len > 0 &&
          !channel_open_stream(&guest->channel, guest->payload_stream, CHANNEL_SENDS, err)) ||
-        !send(guest, MESSAGE_RELEASE, &message, err))
-        return fail(guest, "release", "agent_unhealthy", err);
+        !guest_send(guest, MESSAGE_RELEASE, &message, err))
+        return guest_fail(guest, "release", "agent_unhealthy", err);
     return true;
 }
 
@@ -565,14 +562,14 @@ bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *re
                   struct error *err)
 {
     guest->limit_ms = limit_ms;
-    if (!wait_for(guest, &guest->is_quiesced, INT64_MAX, err) && !died_of_memory(guest, err) &&
-        !died_when_told(guest, err))
-        return fail(guest, "run", "agent_unhealthy", err);
+    if (!guest_wait_for(guest, &guest->is_quiesced, INT64_MAX, err) &&
+        !died_of_memory(guest, err) && !died_when_told(guest, err))
+        return guest_fail(guest, "run", "agent_unhealthy", err);
     if (guest->is_quiesced)
         note_memory(guest);
     /* One that was told to end may have been cut off in the middle of it. */
     if (guest->ending == ENDING_NONE && !output_is_whole(guest, err))
-        return fail(guest, "run", "agent_unhealthy", err);
+        return guest_fail(guest, "run", "agent_unhealthy", err);
     guest->result.output = guest_keep(guest, buf_str(&guest->outcome_bytes));
     *result = guest->result;
     return true;
@@ -599,7 +596,8 @@ static void ask_to_end(struct guest *guest)
     int64_t until = time_boot_ms() + SHUTDOWN_MS;
     struct error err;
 
-    if (!guest->is_layer || !guest->has_hello || !send(guest, MESSAGE_SHUTDOWN, &message, &err))
+    if (!guest->is_layer || !guest->has_hello ||
+        !guest_send(guest, MESSAGE_SHUTDOWN, &message, &err))
         return;
     while (!guest->is_done && !guest->is_broken && time_boot_ms() < until)
         if (!loop_turn(guest->loop, (int)(until - time_boot_ms()), &err))

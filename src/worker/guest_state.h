@@ -51,6 +51,16 @@ struct guest {
 uint16_t guest_stream_number(uint32_t program, enum guest_stream which);
 uint16_t guest_payload_number(uint32_t program);
 
+bool guest_send(struct guest *guest, enum message_type type, const void *message,
+                struct error *err) MUST_USE;
+
+/* Turns the loop until *flag, the deadline (boot time), or the end of it all. */
+bool guest_wait_for(struct guest *guest, const bool *flag, int64_t until_ms,
+                    struct error *err) MUST_USE;
+
+/* False. The failure a call reports when the guest itself has not said one. */
+bool guest_fail(struct guest *guest, const char *stage, const char *kind, const struct error *err);
+
 /* The end of the channel or the engine: every later call reports it. */
 void guest_break_off(struct guest *guest, const struct error *err);
 
