@@ -10,6 +10,7 @@
 #include "server/images.h"
 #include "server/input.h"
 #include "server/lease.h"
+#include "server/versions.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -196,6 +197,16 @@ static bool logs_are_whole(const struct result *result, struct error *err)
     return true;
 }
 
+/* What a success leaves is the workspace from now on; what a failure leaves can be looked at. */
+static bool publish_version(struct result *result, struct error *err)
+{
+    bool succeeds = event_of(result) == RUN_SUCCEED && result->run.state != RUN_PENDING_CANCEL;
+
+    return !result->wanted.has_version ||
+           version_publish(result->server, result->tx, &result->wanted.version, result->run.id,
+                           succeeds ? VERSION_USER : VERSION_SYSTEM, &result->wakes, err);
+}
+
 static bool complete(struct result *result, struct error *err)
 {
     const char *outcome = arena_text(result->call->arena, result->wanted.outcome);
@@ -205,7 +216,7 @@ static bool complete(struct result *result, struct error *err)
                        err) &&
            finish_attempt(result, err) &&
            lease_released_event(result->tx, &result->lease, outcome, err) &&
-           finish_run(result, err) &&
+           publish_version(result, err) && finish_run(result, err) &&
            STORE(result->tx, &lease_set_complete, NULL, NULL, err, V_TEXT(result->lease.id),
                  V_STR(result->wanted.fingerprint), V_TEXT(run_status_name(result->run.status))) &&
            hub_commit(&result->server->hub, &result->tx, &result->wakes, err);

@@ -1,0 +1,25 @@
+-- name: version_insert (id, run, kind, manifest, tree_digest, bytes, entries, now)
+INSERT INTO versions (id, environment_id, workspace_id, run_id, kind, state, manifest_id,
+    tree_digest, size_bytes, entries, created_ms)
+SELECT $1, r.environment_id, r.workspace_id, r.id, $3, 'ready', $4, $5, $6, $7, $8
+FROM runs r WHERE r.id = $2;
+
+-- name: object_ref_insert (owner, object)
+INSERT INTO object_refs (owner_id, object_id) VALUES ($1, $2)
+ON CONFLICT (owner_id, object_id) DO NOTHING;
+
+-- name: run_set_result_version (run, version, now)
+UPDATE runs SET result_version_id = $2, updated_ms = $3 WHERE id = $1;
+
+-- name: workspace_set_current (run, version, now)
+-- Only from the version the run began with: of two writers one is too late.
+UPDATE workspaces SET current_version_id = $2, updated_ms = $3
+WHERE id = (SELECT r.workspace_id FROM runs r WHERE r.id = $1)
+    AND current_version_id IS NOT DISTINCT FROM
+        (SELECT r.base_version_id FROM runs r WHERE r.id = $1);
+
+-- name: purge_version_refs (environment)
+DELETE FROM object_refs WHERE owner_id IN (SELECT id FROM versions WHERE environment_id = $1);
+
+-- name: purge_versions (environment)
+DELETE FROM versions WHERE environment_id = $1;
