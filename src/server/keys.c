@@ -180,6 +180,15 @@ struct str keys_subkey(const struct keys *keys, enum key_context context, size_t
                                     : &keys->former[index - 1].subkeys[context]);
 }
 
+bool keys_ring(const struct keys *keys, struct key_ring *ring, struct error *err)
+{
+    key_ring_init(ring, SEAL_STORE);
+    for (size_t i = 0; i < keys_count(keys); i++)
+        if (!key_ring_add(ring, keys_subkey(keys, KEY_STORE, i), err))
+            return false;
+    return true;
+}
+
 bool keys_find(const struct keys *keys, enum key_context context, struct str id, size_t *index)
 {
     for (size_t i = 0; i < keys_count(keys); i++) {

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/secret.h"
+#include "blob/key_ring.h"
 
 enum key_context { KEY_AUTH, KEY_SECRET, KEY_STORE, KEY_WORKER, KEY_CURSOR, KEY_AUDIT, KEY_COUNT };
 
@@ -56,6 +57,9 @@ const char *keys_id(const struct keys *keys, enum key_context context, size_t in
 struct str keys_subkey(const struct keys *keys, enum key_context context, size_t index);
 /* False when none of ours has that id. */
 bool keys_find(const struct keys *keys, enum key_context context, struct str id, size_t *index);
+
+/* The keys of the store: what workers are given, and what its objects are sealed under. */
+bool keys_ring(const struct keys *keys, struct key_ring *ring, struct error *err) MUST_USE;
 
 /* Makes keys/{master,bootstrap,checkpoint} where they are missing: 0600 in a 0700 directory. */
 bool server_seed_keys(const char *data_dir, struct error *err) MUST_USE;

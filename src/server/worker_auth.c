@@ -300,6 +300,23 @@ static bool find_for_session(struct call *call, struct tx *tx, const struct wire
            identity_is_free(found, wanted, err);
 }
 
+/* Workers seal and open the objects of the store themselves. */
+static struct json_list store_keys(const struct keys *keys, struct arena *arena)
+{
+    size_t n = keys_count(keys);
+    struct wire_store_key *list = arena_array(arena, n, sizeof *list);
+
+    for (size_t i = 0; i < n; i++) {
+        struct str key = keys_subkey(keys, KEY_STORE, i);
+        size_t len = base64_encoded_len(key.len);
+        char *text = arena_alloc(arena, len);
+
+        base64_encode(key, text);
+        list[i].key = (struct str){text, len};
+    }
+    return (struct json_list){list, n};
+}
+
 bool worker_session_post(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
@@ -323,6 +340,7 @@ bool worker_session_post(struct call *call, struct response *res, struct error *
         .server_time_ms = now,
         .settings = {server->config->lease_ttl_ms, server->config->cancel_grace_ms,
                      server->config->hot_time_ms},
+        .store_keys = store_keys(&server->keys, call->arena),
     };
     return worker_answer(res, wire_session_open_fields, &opened, err);
 }
@@ -345,6 +363,7 @@ bool worker_bearer_post(struct call *call, struct response *res, struct error *e
         make_bearer(server, row_text(&found, 0, WORKER_FIND_CREDENTIAL_ID), wanted.epoch,
                     now + BEARER_MS, call->arena),
         now + BEARER_MS,
+        store_keys(&server->keys, call->arena),
     };
     return worker_answer(res, wire_bearer_given_fields, &given, err);
 }

@@ -164,6 +164,7 @@ static bool open_session(struct worker *worker, struct line *line, struct error 
         ANSWER(wire_session_open_fields, opened),
         .timeout_ms = CALL_TIMEOUT_MS,
         .without_bearer = true,
+        .is_secret = true,
     };
     int64_t until = time_boot_ms() + ENROL_MS, wait_ms = 200;
 
@@ -178,7 +179,7 @@ static bool open_session(struct worker *worker, struct line *line, struct error 
     worker->link.epoch = opened.epoch;
     worker->rules = opened.settings;
     link_set_bearer(&worker->link, opened.bearer, opened.bearer_expires_ms - opened.server_time_ms);
-    return true;
+    return link_set_store_keys(&worker->link, &opened.store_keys, err);
 }
 
 bool enrol(struct worker *worker, struct line *line, struct error *err)

@@ -115,10 +115,12 @@ static void renew_bearer(struct keeper *keeper)
         ANSWER(wire_bearer_given_fields, given),
         .timeout_ms = CALL_TIMEOUT_MS,
         .without_bearer = true,
+        .is_secret = true,
     };
-    if (line_call(&keeper->line, &exchange, &arena, &err))
+    bool fine = line_call(&keeper->line, &exchange, &arena, &err);
+    if (fine)
         link_set_bearer(link, given.bearer, given.bearer_expires_ms - time_now_ms());
-    else
+    if (!fine || !link_set_store_keys(link, &given.store_keys, &err))
         note_failure(keeper->worker, "bearer not renewed", &err);
 }
 

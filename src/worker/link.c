@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/encode.h"
 #include "base/file.h"
 #include "base/own.h"
 #include "base/sha256.h"
@@ -30,6 +31,8 @@ void link_finish(struct link *link)
 {
     secret_finish(&link->credential);
     secret_finish(&link->bearer);
+    for (size_t i = 0; i < KEY_RING_MAX; i++)
+        secret_finish(&link->store_keys[i]);
     pthread_mutex_destroy(&link->lock);
 }
 
@@ -41,6 +44,41 @@ void link_set_bearer(struct link *link, struct str bearer, int64_t valid_ms)
     link->bearer_version++;
     link->bearer_renew_ms = time_boot_ms() + valid_ms * 2 / 3;
     pthread_mutex_unlock(&link->lock);
+}
+
+bool link_set_store_keys(struct link *link, const struct json_list *keys, struct error *err)
+{
+    const struct wire_store_key *given = keys->items;
+    bool fine = keys->n <= KEY_RING_MAX;
+
+    pthread_mutex_lock(&link->lock);
+    for (size_t i = 0; i < KEY_RING_MAX; i++)
+        secret_finish(&link->store_keys[i]);
+    for (size_t i = 0; i < keys->n && fine; i++) {
+        uint8_t bytes[SEAL_KEY_LEN];
+        size_t len = sizeof bytes;
+
+        fine = base64_decode(given[i].key, bytes, &len) && len == sizeof bytes;
+        if (fine)
+            link->store_keys[i] = secret_create((struct str){(const char *)bytes, len});
+        bytes_wipe(bytes, sizeof bytes);
+    }
+    pthread_mutex_unlock(&link->lock);
+    return fine || error_set(err, ERR_INVALID, "the server's keys of the store are malformed");
+}
+
+bool link_store_keys(struct link *link, struct key_ring *ring, struct error *err)
+{
+    bool fine = true;
+
+    key_ring_init(ring, SEAL_STORE);
+    pthread_mutex_lock(&link->lock);
+    for (size_t i = 0; i < KEY_RING_MAX && fine && secret_is_set(&link->store_keys[i]); i++)
+        fine = key_ring_add(ring, secret_reveal(&link->store_keys[i]), err);
+    pthread_mutex_unlock(&link->lock);
+    if (fine && ring->keys.n == 0)
+        return error_set(err, ERR_KEY_MISSING, "the server gave no key of the store");
+    return fine;
 }
 
 bool line_open(struct link *link, struct line *line, struct error *err)

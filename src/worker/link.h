@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/secret.h"
+#include "blob/key_ring.h"
 #include "http/client.h"
 
 struct link {
@@ -18,9 +19,10 @@ struct link {
     pthread_mutex_t lock;
     char worker_id[40];
     int64_t epoch;
-    struct secret credential, bearer; /* under the lock */
-    uint64_t bearer_version;          /* raised with every new bearer */
-    int64_t bearer_renew_ms;          /* boot time at which to ask for the next one */
+    struct secret credential, bearer;       /* under the lock */
+    struct secret store_keys[KEY_RING_MAX]; /* the current one first; unset from the end on */
+    uint64_t bearer_version;                /* raised with every new bearer */
+    int64_t bearer_renew_ms;                /* boot time at which to ask for the next one */
 };
 
 struct line {
@@ -33,6 +35,13 @@ struct line {
 void link_init(struct link *link, const char *url);
 void link_finish(struct link *link);
 void link_set_bearer(struct link *link, struct str bearer, int64_t valid_ms);
+
+/* The keys of the store, as a session or a bearer brings them: struct wire_store_key. */
+bool link_set_store_keys(struct link *link, const struct json_list *keys,
+                         struct error *err) MUST_USE;
+
+/* ERR_KEY_MISSING when the server gave none. */
+bool link_store_keys(struct link *link, struct key_ring *ring, struct error *err) MUST_USE;
 
 bool line_open(struct link *link, struct line *line, struct error *err) MUST_USE;
 void line_close(struct line *line);
