@@ -1,12 +1,8 @@
 #include "server/versions.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/own.h"
 #include "base/time.h"
 #include "server/event.h"
-#include "server/images.h"
+#include "server/object_refs.h"
 #include "store/queries.h"
 
 static const char *kind_name(enum version_kind kind)
@@ -14,36 +10,23 @@ static const char *kind_name(enum version_kind kind)
     return kind == VERSION_USER ? "user" : "system";
 }
 
-static int by_digest(const void *a, const void *b)
+static bool has_manifest(const struct wire_version *version, struct error *err)
 {
-    const struct str *x = a, *y = b;
+    const struct wire_object *objects = version->objects.items;
 
-    return memcmp(x->ptr, y->ptr, BLOB_ID_LEN);
+    for (size_t i = 0; i < version->objects.n; i++)
+        if (str_equal(objects[i].digest, version->manifest))
+            return true;
+    return error_set(err, ERR_INVALID, "the objects of a version lack its manifest");
 }
 
-/* In one order, so that two publications cannot lock each other out. */
 static bool keep_objects(struct server *server, struct tx *tx, const struct wire_version *version,
                          struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    const struct wire_object *objects = version->objects.items;
-    struct str *ids = arena_array(&arena, version->objects.n + 1, sizeof *ids);
-    bool is_whole = false;
 
-    for (size_t i = 0; i < version->objects.n; i++) {
-        if (!blob_id_is_valid(objects[i].digest))
-            return error_set(err, ERR_INVALID, "an object is named by its sha256 in hex");
-        is_whole = is_whole || str_equal(objects[i].digest, version->manifest);
-        ids[i] = objects[i].digest;
-    }
-    if (!is_whole)
-        return error_set(err, ERR_INVALID, "the objects of a version lack its manifest");
-    qsort(ids, version->objects.n, sizeof *ids, by_digest);
-    for (size_t i = 0; i < version->objects.n; i++)
-        if (!object_keep(server, tx, ids[i], &arena, err) ||
-            !STORE(tx, &object_ref_insert, NULL, NULL, err, V_STR(version->id), V_STR(ids[i])))
-            return false;
-    return true;
+    return object_refs_add(server, tx, arena_text(&arena, version->id), &version->objects, &arena,
+                           err);
 }
 
 static bool append_event(struct tx *tx, const struct wire_version *version, const char *run_id,
@@ -83,7 +66,7 @@ bool version_publish(struct server *server, struct tx *tx, const struct wire_ver
                      const char *run_id, enum version_kind kind, struct wakes *wakes,
                      struct error *err)
 {
-    if (!keep_objects(server, tx, version, err) ||
+    if (!has_manifest(version, err) || !keep_objects(server, tx, version, err) ||
         !STORE(tx, &version_insert, NULL, NULL, err, V_STR(version->id), V_TEXT(run_id),
                V_TEXT(kind_name(kind)), V_STR(version->manifest), V_STR(version->tree_digest),
                V_INT(version->size_bytes), V_INT(version->entries), V_INT(time_now_ms())) ||

@@ -4,10 +4,6 @@ INSERT INTO versions (id, environment_id, workspace_id, run_id, kind, state, man
 SELECT $1, r.environment_id, r.workspace_id, r.id, $3, 'ready', $4, $5, $6, $7, $8
 FROM runs r WHERE r.id = $2;
 
--- name: object_ref_insert (owner, object)
-INSERT INTO object_refs (owner_id, object_id) VALUES ($1, $2)
-ON CONFLICT (owner_id, object_id) DO NOTHING;
-
 -- name: run_set_result_version (run, version, now)
 UPDATE runs SET result_version_id = $2, updated_ms = $3 WHERE id = $1;
 
