@@ -18,12 +18,20 @@ export { validateSecretName } from "./names.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaV1 } from "./schema.js";
 export type { TaskContext, TaskLog } from "./context.js";
 export { logger } from "./logger.js";
-export { HelmrClient, runs, tasks } from "./client/client.js";
+export { auth, HelmrClient, runs, tasks, tokens } from "./client/client.js";
 export type { ClientOptions, RequestOptions } from "./client/transport.js";
 export type { DeployedTask, RunHandle, TriggerOptions } from "./client/tasks.js";
-export type { RunListOptions, RunLogs, RunOperation, RunPage } from "./client/runs.js";
+export type { DiffOptions, Fork, ForkOptions, RunListOptions } from "./client/runs.js";
+export type { RunLogs, RunOperation, RunPage } from "./client/runs.js";
 export type { RunError, RunRef, RunSnapshot, RunStatus } from "./client/run.js";
 export type { RunEvent } from "./client/events.js";
+export type { Diff, DiffChange, DiffEntry } from "./client/diff.js";
+export type { SessionSnapshot, SessionStatus } from "./client/session.js";
+export type { Wait, WaitCondition, WaitKind, WaitSuspension } from "./client/wait.js";
+export type { CreatedToken, Token, TokenRef, TokenStatus } from "./client/token.js";
+export type { TokenCompletion, TokenCreateOptions } from "./client/tokens.js";
+export type { TokenListOptions, TokenPage } from "./client/tokens.js";
+export type { PublicToken, PublicTokenOptions } from "./client/auth.js";
 export {
   AuthError,
   ConcurrentWaitError,

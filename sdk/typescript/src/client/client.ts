@@ -1,22 +1,30 @@
+import { Auth } from "./auth.js";
 import { Runs } from "./runs.js";
 import { Tasks } from "./tasks.js";
+import { Tokens } from "./tokens.js";
 import { Transport } from "./transport.js";
 import type { ClientOptions } from "./transport.js";
 
 export class HelmrClient {
   readonly tasks: Tasks;
   readonly runs: Runs;
+  readonly tokens: Tokens;
+  readonly auth: Auth;
 
   constructor(options: ClientOptions = {}) {
     const transport = new Transport(options);
     this.tasks = new Tasks(() => transport);
     this.runs = new Runs(() => transport);
+    this.tokens = new Tokens(() => transport);
+    this.auth = new Auth(() => transport);
   }
 }
 
 /* Made at the first call, so that importing the package needs no server. */
 let transport: Transport | undefined;
-const fromEnvironment = (): Transport => (transport ??= new Transport({}));
+export const fromEnvironment = (): Transport => (transport ??= new Transport({}));
 
 export const tasks = new Tasks(fromEnvironment);
 export const runs = new Runs(fromEnvironment);
+export const tokens = new Tokens(fromEnvironment);
+export const auth = new Auth(fromEnvironment);

@@ -3,6 +3,7 @@ import { sleep } from "./sleep.js";
 import { frames } from "./sse.js";
 import type { Frame } from "./sse.js";
 import type { RequestOptions, Transport } from "./transport.js";
+import type { WaitKind } from "./wait.js";
 
 /** As the server has it. */
 export interface EventRecord {
@@ -27,6 +28,20 @@ export type RunEvent = EventBase &
         readonly bytes: number;
         readonly observed_seq: number;
       }
+    | {
+        readonly type: `${WaitKind}_wait`;
+        readonly wait_id: string;
+        readonly kind: WaitKind;
+        readonly params: Record<string, unknown>;
+        readonly metadata: Record<string, unknown>;
+        readonly tags: readonly string[];
+        readonly timeout?: string;
+      }
+    | {
+        readonly type: `${WaitKind}_wait_${"completed" | "timed_out" | "cancelled" | "failed"}`;
+        readonly wait_id: string;
+        readonly payload?: unknown;
+      }
     | { readonly type: "task_result"; readonly exit_code: number }
     | {
         readonly type: "run_failed";
@@ -42,6 +57,14 @@ type Attributes = Record<string, any>;
 
 const dead = { layer: "guest_runtime", failure_kind: "dead_lettered" };
 
+const settled =
+  (how: string) =>
+  (a: Attributes): Record<string, unknown> => ({
+    type: `${a.kind}_wait_${how}`,
+    wait_id: a.wait_id,
+    ...(a.payload !== undefined && { payload: a.payload }),
+  });
+
 /* Kinds that are not here are left out of the typed API. */
 const members: Record<string, (a: Attributes) => Record<string, unknown>> = {
   "log.stdout": (a) => ({
@@ -56,6 +79,19 @@ const members: Record<string, (a: Attributes) => Record<string, unknown>> = {
     bytes: a.bytes,
     observed_seq: a.observed_seq,
   }),
+  "run_wait.created": (a) => ({
+    type: `${a.kind}_wait`,
+    wait_id: a.wait_id,
+    kind: a.kind,
+    params: a.params,
+    metadata: a.metadata,
+    tags: a.tags,
+    timeout: a.timeout,
+  }),
+  "run_wait.completed": settled("completed"),
+  "run_wait.timed_out": settled("timed_out"),
+  "run_wait.cancelled": settled("cancelled"),
+  "run_wait.failed": settled("failed"),
   "run.completed": (a) => ({ type: "task_result", exit_code: a.exit_code }),
   "run.failed": (a) => ({
     type: "run_failed",

@@ -1,4 +1,7 @@
 // A run as the server shows it, in the words of this package.
+import { date, given } from "./record.js";
+import { waitSnapshot } from "./wait.js";
+import type { Wait } from "./wait.js";
 
 export type RunStatus =
   "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "expired";
@@ -32,6 +35,10 @@ export interface RunSnapshot {
     readonly grade: string;
     readonly accelerated: boolean;
   };
+  /** The run and the wait this one was made from, when it is a fork. */
+  readonly forkedFrom?: { readonly runId: string; readonly waitId: string };
+  /** What the run waits for now. */
+  readonly pendingWait: Wait | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
   readonly startedAt?: Date;
@@ -60,16 +67,6 @@ function failure(error: Record<string, any>): RunError {
   return { layer, failureKind: failure_kind, message, ...(details && { details }) };
 }
 
-/** Only the members the server gave: absent and null are both left out. */
-function given(members: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(members).filter(([, value]) => value !== undefined && value !== null),
-  );
-}
-
-const date = (text: string | null | undefined): Date | undefined =>
-  text ? new Date(text) : undefined;
-
 export function runSnapshot(run: RunRecord): RunSnapshot {
   return {
     id: run.id,
@@ -85,6 +82,7 @@ export function runSnapshot(run: RunRecord): RunSnapshot {
     apiVersion: run.api_version,
     createdAt: new Date(run.created_at),
     updatedAt: new Date(run.updated_at),
+    pendingWait: run.pending_wait ? waitSnapshot(run.pending_wait) : null,
     ...given({
       attemptNumber: run.attempt_number,
       output: run.output,
@@ -92,6 +90,10 @@ export function runSnapshot(run: RunRecord): RunSnapshot {
       sdkVersion: run.sdk_version,
       cliVersion: run.cli_version,
       isolation: run.isolation,
+      forkedFrom: run.forked_from && {
+        runId: run.forked_from.run_id,
+        waitId: run.forked_from.wait_id,
+      },
       startedAt: date(run.started_at),
       finishedAt: date(run.finished_at),
     }),

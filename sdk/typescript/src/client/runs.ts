@@ -1,10 +1,19 @@
 import { AuthError, HelmrApiError, RunNotFoundError, TimeoutError } from "../errors.js";
+import { diffEntry } from "./diff.js";
+import type { Diff, DiffEntry, DiffRecord } from "./diff.js";
 import { follow, runEvent } from "./events.js";
 import type { EventRecord, RunEvent } from "./events.js";
+import { given } from "./record.js";
 import { runId, runSnapshot } from "./run.js";
 import type { RunRecord, RunRef, RunSnapshot, RunStatus } from "./run.js";
+import { sessionSnapshot } from "./session.js";
+import type { SessionRecord, SessionSnapshot } from "./session.js";
 import { sleep } from "./sleep.js";
+import { tokenSnapshot } from "./token.js";
+import type { Token, TokenRecord } from "./token.js";
 import type { Call, RequestOptions, Transport } from "./transport.js";
+import { waitSnapshot } from "./wait.js";
+import type { Wait, WaitRecord } from "./wait.js";
 
 export interface RunListOptions extends RequestOptions {
   /** Runs that are not over, unless given. */
@@ -18,6 +27,32 @@ export interface RunListOptions extends RequestOptions {
 export interface RunPage {
   readonly runs: RunSnapshot[];
   readonly nextCursor?: string;
+}
+
+export interface ForkOptions extends RequestOptions {
+  /** The pending wait, else the last one, unless given. */
+  waitId?: string;
+  /** The answer the fork goes on with; without one it waits as the run does. */
+  data?: unknown;
+  externalId?: string;
+  metadata?: Record<string, unknown>;
+  tags?: string[];
+  idempotencyKey?: string;
+}
+
+export interface Fork {
+  readonly session: SessionSnapshot;
+  readonly run: RunSnapshot;
+  readonly wait: Wait;
+  /** Of the fork's own, when it waits for a token. */
+  readonly token?: Token;
+}
+
+export interface DiffOptions extends RequestOptions {
+  /** With the text of each change. */
+  patch?: boolean;
+  /** Only below this path. */
+  path?: string;
 }
 
 export interface RunLogs {
@@ -45,6 +80,13 @@ interface OperationRecord {
   reason?: string;
   created_at: string;
   applied_at?: string;
+}
+
+interface ForkRecord {
+  session: SessionRecord;
+  run: RunRecord;
+  wait: WaitRecord;
+  token?: TokenRecord | null;
 }
 
 interface LogRecord {
@@ -151,6 +193,52 @@ export class Runs {
       if (limit?.aborted && !request.signal?.aborted)
         throw new TimeoutError(`run ${runId(run)} was not over after ${timeoutMs} ms`);
       throw error;
+    }
+  }
+
+  /** Everything the run waited for so far, oldest first. */
+  async waits(run: RunRef, options: RequestOptions = {}): Promise<Wait[]> {
+    const { waits } = await this.#call<{ waits: WaitRecord[] }>("GET", run, "/waits", options);
+    return waits.map(waitSnapshot);
+  }
+
+  /** A new run from the run's checkpoint at a wait, with a session and a workspace of its own. */
+  async fork(run: RunRef, options: ForkOptions = {}): Promise<Fork> {
+    const { waitId, data, externalId, metadata, tags, idempotencyKey, ...request } = options;
+    const body = {
+      wait_id: waitId,
+      data,
+      external_id: externalId,
+      metadata,
+      tags,
+      idempotency_key: idempotencyKey,
+    };
+    const made = await this.#call<ForkRecord>("POST", run, "/fork", { ...request, body });
+    return {
+      session: sessionSnapshot(made.session),
+      run: runSnapshot(made.run),
+      wait: waitSnapshot(made.wait),
+      ...(made.token && { token: tokenSnapshot(made.token) }),
+    };
+  }
+
+  /** What the run changed in its workspace; all of it, however many pages that is. */
+  async diff(run: RunRef, options: DiffOptions = {}): Promise<Diff> {
+    const { patch, path, ...request } = options;
+    const entries: DiffEntry[] = [];
+    for (let cursor: string | undefined; ;) {
+      const query = { patch: patch ? 1 : undefined, path, cursor };
+      const page = await this.#call<DiffRecord>("GET", run, "/diff", { ...request, query });
+      entries.push(...page.entries.map(diffEntry));
+      cursor = page.next_cursor ?? undefined;
+      if (cursor === undefined)
+        return {
+          ...given({
+            fromVersionId: page.from_version_id as string | null,
+            toVersionId: page.to_version_id as string | null,
+          }),
+          entries,
+        };
     }
   }
 

@@ -8,6 +8,7 @@ import type {
   TaskContext,
   TaskOutput,
   TaskPayload,
+  Wait,
 } from "@helmr/sdk";
 
 type Same<A, B> =
@@ -64,7 +65,22 @@ export async function calls(): Promise<void> {
   for await (const event of client.runs.events.subscribe(handle)) {
     holds<Same<typeof event, RunEvent>>();
     if (event.type === "task_result") holds<Same<typeof event.exit_code, number>>();
+    if (event.type === "token_wait") holds<Same<typeof event.wait_id, string>>();
+    if (event.type === "timer_wait_completed") holds<Same<typeof event.payload, unknown>>();
+    // @ts-expect-error an event of a wait has no exit code
+    if (event.type === "token_wait_failed") holds<Same<typeof event.exit_code, number>>();
   }
+  holds<Same<typeof snapshot.pendingWait, Wait | null>>();
+  const created = await client.tokens.create({ timeout: "1h" });
+  holds<Same<typeof created.publicAccessToken, string>>();
+  const { status, token } = await client.tokens.complete(created, { approved: true });
+  holds<Same<typeof status, "completed" | "already_completed">>();
+  holds<Same<typeof token.completedAt, Date | undefined>>();
+  await client.auth.createPublicToken({ scope: { type: "token.complete", token }, maxUses: 1 });
+  const fork = await client.runs.fork(handle, { data: { approved: false } });
+  holds<Same<typeof fork.wait.createdAt, Date>>();
+  for (const entry of (await client.runs.diff(fork.run, { patch: true })).entries)
+    holds<Same<typeof entry.patch, string | undefined>>();
 
   // @ts-expect-error the payload's type is the task's
   await withEvent.trigger({ prNumber: "1" });
@@ -72,6 +88,10 @@ export async function calls(): Promise<void> {
   await client.tasks.trigger(withEvent, { pr: 1 });
   // @ts-expect-error a duration is no date
   await withEvent.trigger({ prNumber: 1 }, { ttl: new Date() });
+  // @ts-expect-error a public token is for something
+  await client.auth.createPublicToken({ maxUses: 1 });
+  // @ts-expect-error a token has no such status
+  await client.tokens.list({ status: "open" });
 }
 
 // @ts-expect-error every task has a sandbox
