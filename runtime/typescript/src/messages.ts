@@ -147,6 +147,7 @@ export const messages = {
     limit: 65536,
     fields: [
       { name: "deadlineMs", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+      { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
     ],
   },
   A_PARKED: {
@@ -155,6 +156,7 @@ export const messages = {
     limit: 65536,
     fields: [
       { name: "op", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
+      { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
     ],
   },
   A_RESEED: {
@@ -199,6 +201,7 @@ export const messages = {
     limit: 65536,
     fields: [
       { name: "reason", number: 1, kind: "u32", required: false, min: 0, max: 4, items: 0 },
+      { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
     ],
   },
   A_BUSY: {
@@ -207,6 +210,7 @@ export const messages = {
     limit: 65536,
     fields: [
       { name: "reason", number: 1, kind: "text", required: true, min: 0, max: 256, items: 0 },
+      { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
     ],
   },
   A_ENV: {
@@ -295,10 +299,12 @@ export interface ACancel {
 
 export interface APark {
   deadlineMs: bigint;
+  number?: bigint;
 }
 
 export interface AParked {
   op: bigint;
+  number?: bigint;
 }
 
 export interface AReseed {
@@ -323,10 +329,12 @@ export interface AConsumed {
 
 export interface AThaw {
   reason?: number;
+  number?: bigint;
 }
 
 export interface ABusy {
   reason: string;
+  number?: bigint;
 }
 
 export interface AEnv {
