@@ -143,6 +143,21 @@ bool channel_send(struct channel *channel, enum message_type type, const void *m
     return true;
 }
 
+bool channel_send_first(struct channel *channel, enum message_type type, const void *message,
+                        struct error *err)
+{
+    AUTO(buf_finish) struct buf later = channel->control;
+
+    channel->control = (struct buf){.max = later.max};
+    return channel_send(channel, type, message, err) &&
+           (later.len == 0 || buf_append(&channel->control, buf_str(&later), err));
+}
+
+bool channel_is_flushed(const struct channel *channel)
+{
+    return channel->control.len == 0 && channel->written == channel->wire.len;
+}
+
 bool channel_is_congested(const struct channel *channel)
 {
     size_t unwritten = channel->wire.len - channel->written;
@@ -290,11 +305,103 @@ static bool take_frame(struct channel *channel, const struct frame *frame,
     return is_fine;
 }
 
+bool channel_is_resyncing(const struct channel *channel)
+{
+    return channel->resync.is_on;
+}
+
+static void drop_streams(struct channel *channel)
+{
+    for (size_t i = 0; i < channel->n_streams; i++) {
+        close_direction(&channel->streams[i], CHANNEL_SENDS);
+        close_direction(&channel->streams[i], CHANNEL_RECEIVES);
+    }
+}
+
+/* The host opens the streams of a guest's output again, by the same numbers. */
+static void renew_streams(struct channel *channel)
+{
+    for (size_t i = 0; i < channel->n_streams; i++) {
+        struct channel_stream *stream = &channel->streams[i];
+        close_direction(stream, CHANNEL_RECEIVES);
+        stream->credit = CHANNEL_WINDOW;
+        stream->outstanding = stream->consumed = 0;
+        stream->is_discarding = false;
+    }
+}
+
+static void start_decoder(struct channel *channel)
+{
+    frame_decoder_finish(&channel->decoder);
+    frame_decoder_init(&channel->decoder, peer_of(channel->side));
+}
+
+static void watch_for(struct channel *channel, const uint8_t nonce[CHANNEL_NONCE_LEN])
+{
+    channel->resync = (struct channel_resync){.is_on = true};
+    memcpy(channel->resync.nonce, nonce, CHANNEL_NONCE_LEN);
+}
+
+bool channel_resync_begin(struct channel *channel, const uint8_t nonce[CHANNEL_NONCE_LEN],
+                          struct error *err)
+{
+    start_decoder(channel);
+    drop_streams(channel);
+    forget(channel);
+    channel->control.len = channel->n_control = 0;
+    channel->wire.len = channel->written = 0;
+    channel->has_failed = false;
+    watch_for(channel, nonce);
+    return buf_append(&channel->wire, (struct str){(const char *)nonce, CHANNEL_NONCE_LEN}, err);
+}
+
+void channel_resync_await(struct channel *channel, const uint8_t nonce[CHANNEL_NONCE_LEN])
+{
+    watch_for(channel, nonce);
+}
+
+/* A nonce serves once: whoever learns it later learns nothing. */
+static bool end_resync(struct channel *channel, struct error *err)
+{
+    struct channel_resync *resync = &channel->resync;
+    bool is_fine = true;
+
+    if (channel->side == SIDE_GUEST) {
+        start_decoder(channel);
+        renew_streams(channel);
+        channel->wire.len = channel->written = 0;
+        is_fine = buf_append(&channel->wire,
+                             (struct str){(const char *)resync->nonce, CHANNEL_NONCE_LEN}, err);
+    }
+    bytes_wipe(resync, sizeof *resync);
+    return is_fine;
+}
+
+/* Cuts stale bytes off, up to and with the nonce. */
+static bool discard(struct channel *channel, struct str *bytes, struct error *err)
+{
+    struct channel_resync *resync = &channel->resync;
+
+    while (bytes->len) {
+        memmove(resync->seen, resync->seen + 1, CHANNEL_NONCE_LEN - 1);
+        resync->seen[CHANNEL_NONCE_LEN - 1] = (uint8_t)bytes->ptr[0];
+        resync->n_seen += resync->n_seen < CHANNEL_NONCE_LEN;
+        bytes->ptr++;
+        bytes->len--;
+        if (resync->n_seen == CHANNEL_NONCE_LEN &&
+            memcmp(resync->seen, resync->nonce, CHANNEL_NONCE_LEN) == 0)
+            return end_resync(channel, err);
+    }
+    return true;
+}
+
 bool channel_feed(struct channel *channel, struct str bytes, channel_on_message *on_message,
                   channel_on_data *on_data, void *arg, struct error *err)
 {
     if (channel->has_failed)
         return error_set(err, ERR_GONE, "the channel has failed");
+    if (channel->resync.is_on && !discard(channel, &bytes, err))
+        return false;
     while (bytes.len) {
         struct frame frame;
         bool is_whole = false;
@@ -307,6 +414,12 @@ bool channel_feed(struct channel *channel, struct str bytes, channel_on_message 
     return true;
 }
 
+/* A guest that was paused: its descriptor may be that of a host that is gone. */
+static bool is_silent(const struct channel *channel)
+{
+    return channel->side == SIDE_GUEST && channel->resync.is_on;
+}
+
 bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,
                   void *arg, struct error *err)
 {
@@ -314,6 +427,8 @@ bool channel_read(struct channel *channel, channel_on_message *on_message, chann
     ssize_t got = read(channel->fd_in, bytes, sizeof bytes);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (got <= 0 && is_silent(channel))
         return true;
     if (got <= 0) {
         channel->has_failed = true;
@@ -389,6 +504,8 @@ bool channel_flush(struct channel *channel, bool *wants_write, struct error *err
     *wants_write = false;
     if (channel->has_failed)
         return error_set(err, ERR_GONE, "the channel has failed");
+    if (is_silent(channel))
+        return true;
     for (;;) {
         if (channel->written == channel->wire.len && !fill_wire(channel, err))
             return false;

@@ -24,6 +24,13 @@
  * bytes
  *
  * Callbacks may send. What a message borrows is valid only inside on_message.
+ *
+ * Resync. After PAUSED the two ends meet again at a nonce, perhaps over another descriptor and in
+ * another life of the guest; the decoders never guess. The host, once restored or hot again:
+ *
+ *     channel_finish, channel_init(&ch, new fd, new fd, SIDE_HOST)    when the descriptor is new
+ *     channel_resync_begin(&ch, nonce, &err)                          then drive it as ever
+ *     on_message HELLO: the echo has come, streams may be opened and WELCOME sent
  */
 #pragma once
 
@@ -36,6 +43,7 @@ enum {
     CHANNEL_CONTROL_SOFT = 1048576, /* is_congested from here on */
     CHANNEL_CONTROL_HARD = 4194304, /* a send fails from here on */
     CHANNEL_CONTROL_COUNT = 64,
+    CHANNEL_NONCE_LEN = 16,
 };
 
 enum channel_direction { CHANNEL_SENDS = 1, CHANNEL_RECEIVES = 2 };
@@ -52,6 +60,14 @@ struct channel_stream {
     bool is_discarding;   /* reset by us: swallow until the end */
 };
 
+/* What comes before the nonce is stale and of no meaning. */
+struct channel_resync {
+    bool is_on;
+    uint8_t nonce[CHANNEL_NONCE_LEN];
+    uint8_t seen[CHANNEL_NONCE_LEN]; /* the newest bytes that came */
+    size_t n_seen;
+};
+
 struct channel {
     int fd_in, fd_out;
     enum side side;
@@ -64,6 +80,7 @@ struct channel {
     size_t n_streams, next_stream;
     bool has_failed;
     bool has_secret; /* bytes of one may be in `control` or `wire` */
+    struct channel_resync resync;
 };
 
 typedef bool channel_on_message(void *arg, const struct message *message, struct error *err);
@@ -113,3 +130,22 @@ bool channel_consumed(struct channel *channel, uint16_t number, size_t n,
 /* Tells the peer to stop sending on the stream; what still comes is swallowed. */
 bool channel_reset(struct channel *channel, uint16_t number, uint32_t code,
                    struct error *err) MUST_USE;
+
+/* Host: drops every stream, every queued message and every half frame, sends the nonce, and
+ * discards input until the guest has echoed it. A failed channel starts afresh by this. */
+bool channel_resync_begin(struct channel *channel, const uint8_t nonce[CHANNEL_NONCE_LEN],
+                          struct error *err) MUST_USE;
+
+/* Guest, when everything has been written: from here on nothing is written, the end of the old
+ * descriptor and its errors are no failure, and input is discarded until the nonce comes. It is
+ * echoed then; messages queued meanwhile follow, and streams that send go on with a new window. */
+void channel_resync_await(struct channel *channel, const uint8_t nonce[CHANNEL_NONCE_LEN]);
+
+bool channel_is_resyncing(const struct channel *channel);
+
+/* Queues a message before all that are queued already. */
+bool channel_send_first(struct channel *channel, enum message_type type, const void *message,
+                        struct error *err) MUST_USE;
+
+/* Whether nothing is queued that could be written now or once the descriptor takes more. */
+bool channel_is_flushed(const struct channel *channel);

@@ -274,4 +274,87 @@ TEST(a_closed_peer_is_an_error)
     CHECK(host.err.code == ERR_GONE);
 }
 
+static const uint8_t nonce[CHANNEL_NONCE_LEN] = "\1\1\1\1\1\1\1\2\1\1\1\1\1\1\1\3";
+
+static bool resync(struct end *host, struct end *guest)
+{
+    return channel_resync_begin(&host->channel, nonce, &host->err) && settle(host, guest) &&
+           !channel_is_resyncing(&host->channel) && !channel_is_resyncing(&guest->channel);
+}
+
+TEST(stale_bytes_before_a_resync_are_ignored)
+{
+    PAIR(host, guest, SIDE_HOST, SIDE_GUEST);
+    channel_resync_await(&guest.channel, nonce);
+
+    /* Half a frame, the start of the nonce, and what looks like the nonce until its last byte. */
+    CHECK(write(host.fd, "\377\377\0\0\4\0", 6) == 6);
+    CHECK(write(host.fd, nonce, 15) == 15);
+    CHECK(write(host.fd, "\1\1\1\1\1\1\1\2\1\1\1\1\1\1\1\1", 16) == 16);
+    CHECK(settle(&host, &guest) && channel_is_resyncing(&guest.channel));
+    CHECK(write(guest.fd, "\377\377\377\377\377\377\377\377", 8) == 8);
+    CHECK(write(guest.fd, nonce, 9) == 9);
+    CHECK(resync(&host, &guest));
+
+    CHECK(ping(&host, 7) && settle(&host, &guest));
+    CHECK(guest.last_ping == 7 && host.n_pongs == 1);
+}
+
+/* Whatever a program makes the agent say before the echo, it is not the nonce, which it cannot
+ * know; and a nonce that has served means nothing any more. */
+TEST(a_program_cannot_forge_a_resync)
+{
+    PAIR(host, guest, SIDE_HOST, SIDE_GUEST);
+    CHECK(channel_open_stream(&guest.channel, 3, CHANNEL_SENDS, &guest.err));
+    CHECK(channel_send_data(&guest.channel, 3, STR("0123456789abcdef0123456789abcdef"), false,
+                            &guest.err));
+    bool wants_write;
+    CHECK(channel_flush(&guest.channel, &wants_write, &guest.err));
+    CHECK(channel_resync_begin(&host.channel, nonce, &host.err) && settle(&host, &host));
+    CHECK(channel_is_resyncing(&host.channel) && host.got.len == 0);
+
+    channel_resync_await(&guest.channel, nonce);
+    CHECK(settle(&host, &guest) && !channel_is_resyncing(&host.channel));
+    CHECK(channel_open_stream(&host.channel, 3, CHANNEL_RECEIVES, &host.err));
+    CHECK(channel_send_data(&guest.channel, 3, (struct str){(const char *)nonce, sizeof nonce},
+                            false, &guest.err));
+    CHECK(settle(&host, &guest) && host.got.len == sizeof nonce);
+    CHECK(ping(&host, 1) && settle(&host, &guest) && host.n_pongs == 1);
+}
+
+TEST(output_that_was_not_taken_goes_on_after_a_resync)
+{
+    PAIR(host, guest, SIDE_HOST, SIDE_GUEST);
+    static const char bytes[CHANNEL_WINDOW];
+    host.keeps_credit = true;
+    CHECK(channel_open_stream(&host.channel, 3, CHANNEL_RECEIVES, &host.err));
+    CHECK(channel_open_stream(&guest.channel, 3, CHANNEL_SENDS, &guest.err));
+    CHECK(
+        channel_send_data(&guest.channel, 3, (struct str){bytes, sizeof bytes}, false, &guest.err));
+    CHECK(settle(&host, &guest) && host.got.len == CHANNEL_WINDOW);
+    CHECK(channel_send_data(&guest.channel, 3, STR("later"), true, &guest.err));
+    CHECK(settle(&host, &guest) && host.got.len == CHANNEL_WINDOW);
+
+    channel_resync_await(&guest.channel, nonce);
+    CHECK(channel_send(&guest.channel, MESSAGE_PONG, &(struct message_pong){.number = 1},
+                       &guest.err));
+    CHECK(channel_resync_begin(&host.channel, nonce, &host.err));
+    CHECK(channel_open_stream(&host.channel, 3, CHANNEL_RECEIVES, &host.err));
+    CHECK(settle(&host, &guest) && host.n_pongs == 1);
+    CHECK(host.got.len == CHANNEL_WINDOW + 5 && host.has_ended);
+}
+
+TEST(a_paused_guest_outlives_its_descriptor)
+{
+    PAIR(host, guest, SIDE_HOST, SIDE_GUEST);
+    channel_resync_await(&guest.channel, nonce);
+    close(host.fd);
+    host.fd = -1;
+    CHECK(channel_read(&guest.channel, note_message, note_data, &guest, &guest.err));
+    CHECK(channel_send(&guest.channel, MESSAGE_PONG, &(struct message_pong){.number = 1},
+                       &guest.err));
+    bool wants_write = true;
+    CHECK(channel_flush(&guest.channel, &wants_write, &guest.err) && !wants_write);
+}
+
 TEST_MAIN()

@@ -14,7 +14,7 @@
 /* Who speaks. Host and guest share the channel; agent and adapter share fd 3. */
 enum side { SIDE_HOST = 1, SIDE_GUEST = 2, SIDE_AGENT = 4, SIDE_ADAPTER = 8 };
 
-enum { MESSAGE_PROTOCOL = 1, MESSAGE_ABI = 1, MESSAGE_BODY_MAX = 524288 };
+enum { MESSAGE_PROTOCOL = 1, MESSAGE_ABI = 2, MESSAGE_BODY_MAX = 524288 };
 
 /* SETUP.layout */
 enum setup_layout { SETUP_LAYOUT_AGENT = 1, SETUP_LAYOUT_DIRECT = 2 };
