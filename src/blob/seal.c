@@ -62,8 +62,8 @@ static void derive(struct seal_object *object, const uint8_t header[SEAL_HEADER_
 }
 
 bool seal_object_make(struct seal_object *object, const struct seal_keys *keys,
-                      enum seal_class class, const char *id, uint32_t record_hint,
-                      uint8_t header[SEAL_HEADER_LEN], struct error *err)
+                      enum seal_class class, uint32_t record_hint, uint8_t header[SEAL_HEADER_LEN],
+                      struct error *err)
 {
     if (sodium_init() < 0)
         return error_set(err, ERR_INTERNAL, "libsodium cannot start");
@@ -74,7 +74,7 @@ bool seal_object_make(struct seal_object *object, const struct seal_keys *keys,
                                    .created_ms = (uint64_t)time_now_ms(),
                                    .record_hint = record_hint,
                                    .domain = &keys->keys[0]};
-    memcpy(object->id, id, ID_TEXT);
+    id_make(object->id);
 
     memset(header, 0, SEAL_HEADER_LEN);
     memcpy(header, magic, sizeof magic);
@@ -83,7 +83,7 @@ bool seal_object_make(struct seal_object *object, const struct seal_keys *keys,
     header[AT_CLASS] = (uint8_t)class;
     header[AT_CODEC] = CODEC_ZSTD;
     memcpy(header + AT_KEY_ID, object->domain->id, SEAL_KEY_ID_LEN);
-    id_to_bytes(id, header + AT_OBJECT_ID);
+    id_to_bytes(object->id, header + AT_OBJECT_ID);
     random_bytes(header + AT_SALT, SALT_LEN);
     put_u64(header + AT_CREATED, object->created_ms);
     put_u32(header + AT_RECORD_HINT, record_hint);

@@ -25,8 +25,6 @@ enum {
     SEAL_TAG_LEN = 16,
     SEAL_RAW_MAX = 1 << 20,
     SEAL_TRAILER_LEN = 24, /* clear, after the last record of a pack */
-    SEAL_DIGEST_LEN = 32,
-    SEAL_DIGEST_TEXT = 2 * SEAL_DIGEST_LEN + 1,
 };
 
 struct seal_key {
@@ -61,10 +59,10 @@ void seal_key_init(struct seal_key *key, const uint8_t bytes[SEAL_KEY_LEN]);
 void seal_key_finish(struct seal_key *key);
 void seal_key_id_text(const struct seal_key *key, char text[SEAL_KEY_ID_TEXT]);
 
-/* A new object with a fresh salt, and its header. */
+/* A new object with a fresh id and salt, and its header. */
 bool seal_object_make(struct seal_object *object, const struct seal_keys *keys,
-                      enum seal_class class, const char *id, uint32_t record_hint,
-                      uint8_t header[SEAL_HEADER_LEN], struct error *err) MUST_USE;
+                      enum seal_class class, uint32_t record_hint, uint8_t header[SEAL_HEADER_LEN],
+                      struct error *err) MUST_USE;
 
 /* From a header somebody else wrote. ERR_KEY_MISSING when none of the keys has its key id,
  * ERR_DAMAGED when it is no header of this domain. */

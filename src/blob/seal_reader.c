@@ -1,10 +1,8 @@
 #include "blob/seal_reader.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <sys/stat.h>
 
-#include "base/encode.h"
 #include "base/own.h"
 #include "base/secret.h"
 
@@ -64,8 +62,7 @@ static bool read_at(const struct seal_reader *reader, uint64_t offset, void *byt
 }
 
 bool seal_reader_begin(struct seal_reader *reader, const struct seal_keys *keys,
-                       enum seal_class class, const char *id, struct seal_source source,
-                       struct error *err)
+                       enum seal_class class, struct seal_source source, struct error *err)
 {
     uint8_t header[SEAL_HEADER_LEN];
 
@@ -73,9 +70,8 @@ bool seal_reader_begin(struct seal_reader *reader, const struct seal_keys *keys,
     if (!read_at(reader, 0, header, sizeof header, err) ||
         !seal_object_open(&reader->object, keys, header, err))
         return false;
-    if (reader->object.class != class || (id && strcmp(id, reader->object.id) != 0))
-        return error_set(err, ERR_DAMAGED, "the object is %s, not the one that was asked for",
-                         reader->object.id);
+    if (reader->object.class != class)
+        return error_set(err, ERR_DAMAGED, "the object %s is of another class", reader->object.id);
 
     if (!reader->decompressor)
         reader->decompressor = ZSTD_createDCtx();
@@ -175,23 +171,21 @@ void seal_reader_finish(struct seal_reader *reader)
     *reader = (struct seal_reader){0};
 }
 
-bool seal_source_digest(const struct seal_source *source, char digest[SEAL_DIGEST_TEXT],
+bool seal_source_digest(const struct seal_source *source, char digest[SHA256_HEX],
                         struct error *err)
 {
     AUTO_FREE uint8_t *step = alloc(DIGEST_STEP);
-    crypto_generichash_state state;
-    uint8_t bytes[SEAL_DIGEST_LEN];
+    AUTO(sha256_finish) struct sha256 state;
 
-    crypto_generichash_init(&state, NULL, 0, sizeof bytes);
+    sha256_init(&state);
     for (uint64_t at = 0; at < source->size;) {
         uint64_t left = source->size - at;
         size_t len = left < DIGEST_STEP ? (size_t)left : DIGEST_STEP;
         if (!source->read(source->arg, at, step, len, err))
             return false;
-        crypto_generichash_update(&state, step, len);
+        sha256_update(&state, (struct str){(const char *)step, len});
         at += len;
     }
-    crypto_generichash_final(&state, bytes, sizeof bytes);
-    hex_encode((struct str){(const char *)bytes, sizeof bytes}, digest);
+    sha256_take(&state, digest);
     return true;
 }

@@ -8,6 +8,7 @@
 
 #include <zstd.h>
 
+#include "base/sha256.h"
 #include "blob/seal.h"
 
 struct seal_source {
@@ -38,10 +39,9 @@ struct seal_reader {
 bool seal_source_fd(const int *fd, struct seal_source *source, struct error *err) MUST_USE;
 struct seal_source seal_source_memory(const struct str *bytes);
 
-/* The object must be of that class and, unless `id` is NULL, have that id (else ERR_DAMAGED).
- * ERR_KEY_MISSING when its key is not among them. */
+/* ERR_DAMAGED when it is no object of that class, ERR_KEY_MISSING when its key is not there. */
 bool seal_reader_begin(struct seal_reader *reader, const struct seal_keys *keys,
-                       enum seal_class class, const char *id, struct seal_source source,
+                       enum seal_class class, struct seal_source source,
                        struct error *err) MUST_USE;
 
 /* The next record in order. With *is_last the object has ended, and nothing follows in the source
@@ -55,6 +55,6 @@ bool seal_reader_record(struct seal_reader *reader, uint64_t offset, uint64_t nu
 
 void seal_reader_finish(struct seal_reader *reader);
 
-/* BLAKE2b-256 of the whole source, in hex: what the database knows the sealed file by. */
-bool seal_source_digest(const struct seal_source *source, char digest[SEAL_DIGEST_TEXT],
+/* SHA-256 of the whole source: what the sealed file is called. */
+bool seal_source_digest(const struct seal_source *source, char digest[SHA256_HEX],
                         struct error *err) MUST_USE;

@@ -1,6 +1,5 @@
 #include "blob/seal_writer.h"
 
-#include "base/encode.h"
 #include "base/file.h"
 #include "base/own.h"
 #include "base/secret.h"
@@ -17,7 +16,7 @@ struct seal_sink seal_sink_fd(const int *fd)
 
 static bool emit(struct seal_writer *writer, const uint8_t *bytes, size_t len, struct error *err)
 {
-    crypto_generichash_update(writer->digest, bytes, len);
+    sha256_update(&writer->digest, (struct str){(const char *)bytes, len});
     writer->facts.size += len;
     return writer->sink.write(writer->sink.arg, (struct str){(const char *)bytes, len}, err);
 }
@@ -28,9 +27,9 @@ static void make_room(struct seal_writer *writer)
     if (writer->compressor)
         return;
     writer->compressor = ZSTD_createCCtx();
-    writer->digest = aligned_alloc(_Alignof(crypto_generichash_state), sizeof *writer->digest);
-    if (!writer->compressor || !writer->digest)
+    if (!writer->compressor)
         abort();
+    sha256_init(&writer->digest);
     writer->raw = alloc(SEAL_RAW_MAX);
     writer->packed = alloc(SEAL_RAW_MAX);
     writer->sealed = alloc(SEAL_HEAD_LEN + SEAL_RAW_MAX + SEAL_TAG_LEN);
@@ -44,7 +43,7 @@ bool seal_writer_begin(struct seal_writer *writer, const struct seal_plan *plan,
 
     if (record > SEAL_RAW_MAX)
         return error_set(err, ERR_INVALID, "a record has at most %d bytes", SEAL_RAW_MAX);
-    if (!seal_object_make(&writer->object, plan->keys, plan->class, plan->id, record, header, err))
+    if (!seal_object_make(&writer->object, plan->keys, plan->class, record, header, err))
         return false;
 
     make_room(writer);
@@ -55,9 +54,8 @@ bool seal_writer_begin(struct seal_writer *writer, const struct seal_plan *plan,
     writer->filled = 0;
     writer->n_records = 0;
     writer->facts = (struct seal_facts){.domain = plan->keys->domain, .class = plan->class};
-    memcpy(writer->facts.id, plan->id, ID_TEXT);
     seal_key_id_text(writer->object.domain, writer->facts.key_id);
-    crypto_generichash_init(writer->digest, NULL, 0, SEAL_DIGEST_LEN);
+    sha256_take(&writer->digest, writer->facts.digest);
     return emit(writer, header, sizeof header, err);
 }
 
@@ -130,11 +128,7 @@ bool seal_writer_trailer(struct seal_writer *writer, struct str bytes, struct er
 
 void seal_writer_facts(struct seal_writer *writer, struct seal_facts *facts)
 {
-    uint8_t digest[SEAL_DIGEST_LEN];
-    crypto_generichash_state state = *writer->digest;
-
-    crypto_generichash_final(&state, digest, sizeof digest);
-    hex_encode((struct str){(const char *)digest, sizeof digest}, writer->facts.digest);
+    sha256_take(&writer->digest, writer->facts.digest);
     *facts = writer->facts;
 }
 
@@ -144,9 +138,9 @@ void seal_writer_finish(struct seal_writer *writer)
     if (writer->compressor) {
         bytes_wipe(writer->raw, SEAL_RAW_MAX);
         bytes_wipe(writer->packed, SEAL_RAW_MAX);
+        sha256_finish(&writer->digest);
     }
     ZSTD_freeCCtx(writer->compressor);
-    free(writer->digest);
     free(writer->raw);
     free(writer->packed);
     free(writer->sealed);

@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include <sodium.h>
 #include <zstd.h>
 
+#include "base/sha256.h"
 #include "blob/seal.h"
 
 enum { SEAL_LEVEL = 3 };
@@ -20,7 +20,6 @@ struct seal_sink {
 struct seal_plan {
     const struct seal_keys *keys;
     enum seal_class class;
-    const char *id;
     int level;       /* of zstd; 0: SEAL_LEVEL */
     uint32_t record; /* raw bytes of a full record; 0: SEAL_RAW_MAX */
 };
@@ -29,9 +28,8 @@ struct seal_plan {
 struct seal_facts {
     enum seal_domain domain;
     enum seal_class class;
-    char id[ID_TEXT];
     char key_id[SEAL_KEY_ID_TEXT];
-    char digest[SEAL_DIGEST_TEXT]; /* BLAKE2b-256 of the sealed bytes */
+    char digest[SHA256_HEX]; /* of the sealed bytes: what the object is called */
     uint64_t size;
 };
 
@@ -43,7 +41,7 @@ struct seal_writer {
     size_t record, filled; /* size of a full record; bytes that wait in `raw` */
     uint8_t *raw, *packed, *sealed;
     ZSTD_CCtx *compressor;
-    crypto_generichash_state *digest; /* of its own, for the alignment */
+    struct sha256 digest;
 };
 
 /* A sink that writes to *fd. */
