@@ -69,6 +69,7 @@ static void on_wake(void *arg, unsigned events UNUSED)
     struct guest *guest = arg;
 
     clear_eventfd(guest->lease->wake);
+    guest->is_stirred = true;
 }
 
 static void on_room(void *arg, unsigned events UNUSED)
@@ -174,7 +175,7 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
         return error_set(err, ERR_LEASE_STALE, "the lease is no longer ours");
     if (now >= view->fence_ms)
         return error_set(err, ERR_CANCELLED, "the lease could not be renewed in time");
-    if (view->stop_wanted)
+    if (view->stop_wanted && !guest->outlives_stop)
         return error_set(err, ERR_CANCELLED, "the worker stops");
     if (guest->abort && *guest->abort)
         return error_set(err, ERR_CANCELLED, "given up");
@@ -487,8 +488,7 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
     return true;
 }
 
-/* False: quarantined. The guest has no instance after it either way. */
-static bool end_instance(struct guest *guest)
+bool guest_end_instance(struct guest *guest)
 {
     struct error err;
 
@@ -502,77 +502,6 @@ static bool end_instance(struct guest *guest)
     log_error("instance quarantined", LOG_STR("engine", guest->worker->engine->name),
               LOG_ERR(&err));
     return false;
-}
-
-/* A kernel that is shared kills single processes, and the agent cannot know why one was; a shell
- * passes its child's end on as 128 and the signal. */
-static void note_memory(struct guest *guest)
-{
-    struct guest_result *result = &guest->result;
-    struct instance_usage usage;
-    struct error ignored;
-
-    if (guest->ending == ENDING_NONE && !result->has_outcome &&
-        (result->signal == SIGKILL || result->exit_code == 128 + SIGKILL) &&
-        instance_usage(guest->instance, &usage, &ignored))
-        result->oom = usage.oom_killed;
-}
-
-/* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
-static bool died_of_memory(struct guest *guest, const struct error *err)
-{
-    struct instance_usage usage;
-    struct error ignored;
-
-    if (err->code != ERR_GONE || !instance_usage(guest->instance, &usage, &ignored) ||
-        !usage.oom_killed)
-        return false;
-    guest->result = (struct guest_result){.oom = true, .signal = SIGKILL};
-    return true;
-}
-
-/* Told to end, it took the whole sandbox with it, or has to: then the instance is the proof. */
-static bool died_when_told(struct guest *guest, const struct error *err)
-{
-    if (err->code != ERR_GONE || guest->ending == ENDING_NONE || !end_instance(guest))
-        return false;
-    guest->result = (struct guest_result){.signal = SIGKILL};
-    return true;
-}
-
-/* The output is what the program said it would be, or the sandbox cannot be believed. */
-static bool output_is_whole(const struct guest *guest, struct error *err)
-{
-    struct str bytes = buf_str(&guest->outcome_bytes);
-    uint8_t digest[BLAKE2B_LEN];
-    struct blake2b hash;
-
-    if (guest->outcome_len != bytes.len)
-        return error_set(err, ERR_GONE, "the output came cut off");
-    if (!guest->has_digest)
-        return true;
-    blake2b_init(&hash, (struct str){0});
-    blake2b_update(&hash, bytes);
-    blake2b_final(&hash, digest);
-    return memcmp(digest, guest->outcome_digest, sizeof digest) == 0 ||
-           error_set(err, ERR_GONE, "the output came damaged");
-}
-
-bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *result,
-                  struct error *err)
-{
-    guest->limit_ms = limit_ms;
-    if (!guest_wait_for(guest, &guest->is_quiesced, INT64_MAX, err) &&
-        !died_of_memory(guest, err) && !died_when_told(guest, err))
-        return guest_fail(guest, "run", "agent_unhealthy", err);
-    if (guest->is_quiesced)
-        note_memory(guest);
-    /* One that was told to end may have been cut off in the middle of it. */
-    if (guest->ending == ENDING_NONE && !output_is_whole(guest, err))
-        return guest_fail(guest, "run", "agent_unhealthy", err);
-    guest->result.output = guest_keep(guest, buf_str(&guest->outcome_bytes));
-    *result = guest->result;
-    return true;
 }
 
 bool guest_was_timed_out(const struct guest *guest)
@@ -610,8 +539,10 @@ void guest_stop(struct guest *guest)
         return;
     if (guest->instance) {
         ask_to_end(guest);
-        end_instance(guest);
+        guest_end_instance(guest);
     }
+    for (struct guest_op *op; (op = guest_take_op(guest));)
+        guest_op_free(op);
     loop_destroy(guest->loop);
     close(guest->room_fd);
     if (guest->held_layers >= 0)

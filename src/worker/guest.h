@@ -97,10 +97,40 @@ bool guest_stand_by(struct guest *guest, struct error *err) MUST_USE;
 bool guest_release(struct guest *guest, struct message_a_start *start, struct str payload,
                    struct error *err) MUST_USE;
 
-/* Follows the program until nothing of it is left. `limit_ms` of boot time (0: none) ends it
- * early: cancel, grace, kill. A cancel of the lease does the same with the server's grace. */
+/* From this boot time on (0: never) the program is ended: cancel, grace, kill. A cancel of the
+ * lease does the same with the server's grace. */
+void guest_set_limit(struct guest *guest, int64_t limit_ms);
+
+/* Follows the program until nothing of it is left, with that limit. */
 bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *result,
                   struct error *err) MUST_USE;
+
+/* What a program asks of the server. */
+struct guest_op {
+    struct guest_op *next;
+    uint64_t op;
+    char kind[65];
+    struct buf body; /* JSON */
+};
+
+enum guest_news {
+    GUEST_NO_NEWS,   /* until_ms came first */
+    GUEST_ENDED,     /* nothing of the program is left: the result is filled */
+    GUEST_ASKS,      /* guest_take_op */
+    GUEST_IS_CALLED, /* its lease has an answer for it, or it should make room */
+};
+
+/* The same for a program that may ask and wait: returns with the first news. */
+bool guest_watch(struct guest *guest, int64_t until_ms, enum guest_news *news,
+                 struct guest_result *result, struct error *err) MUST_USE;
+
+struct guest_op *guest_take_op(struct guest *guest); /* the caller's; NULL: none */
+void guest_op_free(struct guest_op *op);             /* accepts NULL */
+bool guest_answer(struct guest *guest, uint64_t op, enum op_status status, struct str body,
+                  struct error *err) MUST_USE;
+
+/* While it is true a stop of the worker is news and no end: there is something to be saved. */
+void guest_outlive_stop(struct guest *guest, bool outlives);
 
 /* True when the program was ended because of its limit, or because of a cancel. */
 bool guest_was_timed_out(const struct guest *guest);

@@ -170,11 +170,27 @@ static bool answer_hello(struct guest *guest, const struct message_hello *hello,
     return channel_send(&guest->channel, MESSAGE_WELCOME, &welcome, err);
 }
 
+static bool take_op(struct guest *guest, const struct message_op *asked, struct error *err)
+{
+    struct guest_op **last = &guest->first_op;
+
+    for (; *last; last = &(*last)->next)
+        ;
+    if (++guest->n_ops > GUEST_OPS_MAX)
+        return error_set(err, ERR_TOO_LARGE, "the program asks too much at a time");
+    struct guest_op *op = alloc(sizeof *op);
+    *op = (struct guest_op){.op = asked->op, .body = {.max = MESSAGE_BODY_MAX}};
+    snprintf(op->kind, sizeof op->kind, "%.*s", (int)asked->kind.len, asked->kind.ptr);
+    *last = op;
+    guest->is_stirred = true;
+    return buf_append(&op->body, asked->body, err);
+}
+
 static void take_end(struct guest *guest)
 {
     struct error err;
 
-    guest->is_quiesced = true;
+    guest->is_quiesced = guest->is_stirred = true;
     if (!guest->awaits_secrets)
         return;
     error_set(&err, ERR_GONE, "the program ended before it had its secrets");
@@ -200,6 +216,7 @@ static bool on_message(void *arg, const struct message *message, struct error *e
         guest->result.cpu_ms = (int64_t)message->exited.cpu_ms;
         break;
     case MESSAGE_QUIESCED: take_end(guest); break;
+    case MESSAGE_OP: return take_op(guest, &message->op, err);
     case MESSAGE_LOG:
         if (guest->listener.log)
             guest->listener.log(guest->listener.arg, &message->log);

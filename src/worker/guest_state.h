@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "worker/guest.h"
 
-enum { GUEST_OUTPUT_MAX = 16 * 1024 * 1024 };
+enum { GUEST_OUTPUT_MAX = 16 * 1024 * 1024, GUEST_OPS_MAX = 128 };
 
 enum ending { ENDING_NONE, ENDING_BY_LIMIT, ENDING_BY_CANCEL };
 
@@ -27,6 +27,8 @@ struct guest {
     bool is_drained;     /* everything queued is on the wire */
     bool has_secrets;    /* the agent has all that were sent */
     bool awaits_secrets; /* a launched program is getting some */
+    bool is_stirred;     /* something happened that whoever watches should look at */
+    bool outlives_stop;  /* the end of the worker is told to who watches, not obeyed */
     bool is_layer;       /* the agent has mount points of its own to take away at the end */
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
@@ -42,6 +44,9 @@ struct guest {
     uint8_t outcome_digest[BLAKE2B_LEN];
     struct buf outcome_bytes;
     struct guest_result result;
+
+    struct guest_op *first_op; /* asked and not taken yet, in order */
+    size_t n_ops;
 
     enum ending ending;
     bool kill_sent;
@@ -63,6 +68,9 @@ bool guest_fail(struct guest *guest, const char *stage, const char *kind, const 
 
 /* The end of the channel or the engine: every later call reports it. */
 void guest_break_off(struct guest *guest, const struct error *err);
+
+/* False: quarantined. The guest has no instance after it either way. */
+bool guest_end_instance(struct guest *guest);
 
 /* Puts what is queued on the wire. */
 void guest_flush(struct guest *guest);

@@ -107,6 +107,8 @@ struct lease_view lease_look(struct lease *lease)
         .cancel_wanted = lease->cancel_wanted,
         .cancel_forced = lease->cancel_forced,
         .stop_wanted = lease->stop_wanted,
+        .park_wanted = lease->park_wanted,
+        .has_answer = lease->answer,
     };
     memcpy(view.cancel_reason, lease->cancel_reason, sizeof view.cancel_reason);
     pthread_mutex_unlock(&table->lock);
@@ -164,6 +166,54 @@ void lease_stop_all(struct lease_table *table)
     pthread_mutex_unlock(&table->lock);
 }
 
+void lease_answer(struct lease_table *table, struct str id, struct str wait_id, struct str answer)
+{
+    pthread_mutex_lock(&table->lock);
+    struct lease *lease = find(table, id);
+    if (lease) {
+        copy_id(lease->answered_wait, wait_id);
+        free(lease->answer);
+        lease->answer = alloc(answer.len + 1);
+        memcpy(lease->answer, answer.ptr, answer.len);
+        wake(lease);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+void lease_park(struct lease_table *table, struct str id)
+{
+    pthread_mutex_lock(&table->lock);
+    struct lease *lease = find(table, id);
+    if (lease) {
+        lease->park_wanted = true;
+        wake(lease);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *arena,
+                       struct str *answer)
+{
+    struct lease_table *table = &lease->worker->leases;
+
+    pthread_mutex_lock(&table->lock);
+    char *came = TAKE(lease->answer);
+    bool is_its = came && strcmp(lease->answered_wait, wait_id) == 0;
+    pthread_mutex_unlock(&table->lock);
+    /* Of another wait: of one that is over, told once more. */
+    if (is_its)
+        *answer = arena_str(arena, str_of(came));
+    free(came);
+    return is_its;
+}
+
+void lease_forget_park(struct lease *lease)
+{
+    pthread_mutex_lock(&lease->worker->leases.lock);
+    lease->park_wanted = false;
+    pthread_mutex_unlock(&lease->worker->leases.lock);
+}
+
 void lease_done(struct lease *lease)
 {
     struct worker *worker = lease->worker;
@@ -201,6 +251,7 @@ size_t lease_reap(struct lease_table *table)
         pthread_join(lease->thread, NULL);
         close(lease->wake);
         arena_finish(&lease->arena);
+        free(lease->answer);
         free(lease);
     }
     return left;

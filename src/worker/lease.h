@@ -35,8 +35,10 @@ struct lease {
     int64_t renew_ms;   /* boot time of the next renewal */
     int64_t running_ms; /* boot time since which its program runs; 0: not yet */
     bool is_stale;      /* the server no longer knows it: destroy, write nothing */
-    bool cancel_wanted, cancel_forced, stop_wanted;
+    bool cancel_wanted, cancel_forced, stop_wanted, park_wanted;
     char cancel_reason[256];
+    char answered_wait[ID_TEXT]; /* whose answer has come; empty: none */
+    char *answer;                /* JSON */
     /* Stale, cancelled or stopped. Read without the lock: preparations, builds and calls under way
      * end as soon as they see it. */
     volatile bool is_unwanted;
@@ -53,7 +55,7 @@ struct lease_table {
 /* What the lease's thread looks at in one go. */
 struct lease_view {
     int64_t fence_ms;
-    bool is_stale, cancel_wanted, cancel_forced, stop_wanted;
+    bool is_stale, cancel_wanted, cancel_forced, stop_wanted, park_wanted, has_answer;
     char cancel_reason[256];
 };
 
@@ -74,6 +76,14 @@ void lease_set_expiry(struct lease *lease, int64_t expires_ms); /* as a start an
 void lease_mark_stale(struct lease_table *table, const char *id);
 void lease_cancel(struct lease_table *table, struct str id, struct str reason, bool force);
 void lease_stop_all(struct lease_table *table);
+void lease_answer(struct lease_table *table, struct str id, struct str wait_id, struct str answer);
+void lease_park(struct lease_table *table, struct str id);
+
+/* The answer to that wait, if it has come; in the arena, and forgotten here. */
+bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *arena,
+                       struct str *answer);
+/* A wait that was to be parked is: or will not be. */
+void lease_forget_park(struct lease *lease);
 
 /* The thread's last act; after it the lease is freed by lease_reap. */
 void lease_done(struct lease *lease);

@@ -159,12 +159,14 @@ static bool wait_for_room(struct worker *worker, bool for_builds, struct room *r
  * being asked for the moment there is room for it. */
 static void *poll_for_work(struct worker *worker, bool for_builds)
 {
-    struct str kind = for_builds ? STR("build") : STR("run");
+    static const struct str kinds[] = {STR("build"), STR("run"), STR("resume")};
+    const struct str *accepted = for_builds ? &kinds[0] : &kinds[1];
+    size_t n_accepted = for_builds || !worker->engine->restore ? 1 : 2;
     struct line line;
     struct error err;
     struct room room;
 
-    if (!settings_has_role(worker->settings, kind.ptr))
+    if (!settings_has_role(worker->settings, accepted[0].ptr))
         return NULL;
     if (!line_open(&worker->link, &line, &err)) {
         log_error("poller cannot start", LOG_ERR(&err));
@@ -175,7 +177,8 @@ static void *poll_for_work(struct worker *worker, bool for_builds)
         AUTO(arena_finish) struct arena arena = {0};
         struct wire_poll_answer answer = {0};
 
-        if (!poll_once(worker, &line, (struct json_list){&kind, 1}, room, &answer, &arena))
+        if (!poll_once(worker, &line, (struct json_list){(void *)accepted, n_accepted}, room,
+                       &answer, &arena))
             continue;
         const struct wire_grant *grants = answer.grants.items;
         for (size_t i = 0; i < answer.grants.n; i++)
@@ -200,6 +203,10 @@ static void take_message(struct worker *worker, const struct wire_message *messa
 {
     if (str_equal(message->type, STR("cancel")))
         lease_cancel(&worker->leases, message->lease_id, message->reason, message->force);
+    else if (str_equal(message->type, STR("wait_settled")))
+        lease_answer(&worker->leases, message->lease_id, message->wait_id, message->decision);
+    else if (str_equal(message->type, STR("park_now")))
+        lease_park(&worker->leases, message->lease_id);
     else if (str_equal(message->type, STR("drain")))
         atomic_store(&worker->draining, true);
     else if (str_equal(message->type, STR("undrain")))
