@@ -9,6 +9,8 @@
 #include "model/lease_state.h"
 #include "model/machines.h"
 #include "model/run_state.h"
+#include "model/token_state.h"
+#include "model/wait_state.h"
 #include "model/worker_state.h"
 
 static const char *moves_of(const struct machine *machine)
@@ -92,6 +94,82 @@ TEST(a_checkpoint_moves_as_the_specification_says)
               "invalid:\ndeleted:\n");
 }
 
+TEST(a_wait_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&wait_condition_machine),
+              "pending: complete > completed; expire > expired; cancel > cancelled;"
+              " fail > failed;\n"
+              "completed:\nexpired:\ncancelled:\nfailed:\n");
+    CHECK_STR(moves_of(&wait_suspension_machine),
+              "hot: checkpoint > checkpointing; deliver > released; lease_lost > cancelled;"
+              " run_over > cancelled;\n"
+              "checkpointing: park > parked; park_settled > resume_pending;"
+              " checkpoint_fail > hot; checkpoint_deadline > hot; lease_lost > cancelled;"
+              " run_over > cancelled;\n"
+              "parked: settle > resume_pending; run_over > cancelled;\n"
+              "resume_pending: take > resuming; resume_fail > failed; run_over > cancelled;\n"
+              "resuming: acknowledge > released; resume_lost > resume_pending;"
+              " resume_fail > failed; run_over > cancelled;\n"
+              "released: redeliver > resume_pending;\n"
+              "failed:\ncancelled:\n");
+}
+
+TEST(a_token_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&token_machine),
+              "pending: complete > completed; cancel > cancelled; expire > expired;\n"
+              "completed:\ncancelled:\nexpired:\n");
+}
+
+TEST(a_wait_is_only_ever_in_a_legal_pair)
+{
+    static const char *const legal[WAIT_CONDITION_COUNT] = {
+        "hot checkpointing parked ",
+        "hot checkpointing resume_pending resuming released failed cancelled ",
+        "hot checkpointing resume_pending resuming released failed cancelled ",
+        "hot checkpointing resume_pending resuming released failed cancelled ",
+        "hot checkpointing resume_pending resuming released failed cancelled ",
+    };
+
+    for (enum wait_condition c = 0; c < WAIT_CONDITION_COUNT; c++) {
+        char text[256] = "";
+        size_t used = 0;
+
+        for (enum wait_suspension s = 0; s < SUSPENSION_COUNT; s++)
+            if (wait_pair_is_legal(c, s))
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s ",
+                                         wait_suspension_name(s));
+        CHECK_STR(text, legal[c]);
+    }
+}
+
+/* A condition may settle whatever the suspension; only the parked one moves with it. */
+TEST(settling_leads_from_legal_pairs_to_legal_pairs)
+{
+    for (enum wait_suspension s = 0; s < SUSPENSION_COUNT; s++) {
+        for (enum condition_event on = 0; on < CONDITION_EVENT_COUNT; on++) {
+            enum wait_condition condition = WAIT_PENDING;
+            enum wait_suspension suspension = s;
+
+            if (!wait_pair_is_legal(condition, suspension))
+                continue;
+            CHECK(wait_condition_apply(&condition, on));
+            wait_suspension_apply(&suspension, WAIT_SETTLE);
+            CHECK(wait_pair_is_legal(condition, suspension));
+        }
+    }
+}
+
+TEST(a_live_suspension_can_always_be_ended_with_its_run)
+{
+    for (enum wait_suspension s = 0; s < SUSPENSION_COUNT; s++) {
+        enum wait_suspension after = s;
+
+        CHECK(wait_suspension_apply(&after, WAIT_RUN_OVER) == wait_suspension_is_live(s));
+        CHECK(!wait_suspension_is_live(s) || after == SUSPENSION_CANCELLED);
+    }
+}
+
 TEST(every_live_state_has_an_expiry_edge)
 {
     for (size_t i = 0; i < n_machines; i++) {
@@ -103,7 +181,11 @@ TEST(every_live_state_has_an_expiry_edge)
             /* Waits for the machine itself to come back, and holds nothing. */
             bool is_away = machine == &worker_machine && state == WORKER_LOST;
 
-            if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away)
+            /* Holds nothing: its condition expires, or it stands in the queue. */
+            bool is_stored = machine == &wait_suspension_machine &&
+                             (state == SUSPENSION_PARKED || state == SUSPENSION_RESUME_PENDING);
+
+            if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away && !is_stored)
                 CHECK(machine_has_expiry(machine, state));
         }
     }
@@ -167,6 +249,14 @@ TEST(every_name_reads_back)
         CHECK(worker_state_parse(str_of(worker_state_name(s)), &back) && back == s);
     for (enum checkpoint_state s = 0, back; s < CHECKPOINT_STATE_COUNT; s++)
         CHECK(checkpoint_state_parse(str_of(checkpoint_state_name(s)), &back) && back == s);
+    for (enum wait_kind k = 0, back; k < WAIT_KIND_COUNT; k++)
+        CHECK(wait_kind_parse(str_of(wait_kind_name(k)), &back) && back == k);
+    for (enum wait_condition c = 0, back; c < WAIT_CONDITION_COUNT; c++)
+        CHECK(wait_condition_parse(str_of(wait_condition_name(c)), &back) && back == c);
+    for (enum wait_suspension s = 0, back; s < SUSPENSION_COUNT; s++)
+        CHECK(wait_suspension_parse(str_of(wait_suspension_name(s)), &back) && back == s);
+    for (enum token_state s = 0, back; s < TOKEN_STATE_COUNT; s++)
+        CHECK(token_state_parse(str_of(token_state_name(s)), &back) && back == s);
 
     enum run_state state;
     CHECK(!run_state_parse(STR("Queued"), &state) && !run_state_parse(STR(""), &state));

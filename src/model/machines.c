@@ -5,14 +5,13 @@
 #include "model/deployment_state.h"
 #include "model/lease_state.h"
 #include "model/run_state.h"
+#include "model/token_state.h"
+#include "model/wait_state.h"
 #include "model/worker_state.h"
 
 const struct machine *const machines[] = {
-    &run_machine,
-    &lease_machine,
-    &deployment_machine,
-    &worker_machine,
-    &checkpoint_machine,
+    &run_machine,        &lease_machine,          &deployment_machine,      &worker_machine,
+    &checkpoint_machine, &wait_condition_machine, &wait_suspension_machine, &token_machine,
 };
 
 const size_t n_machines = COUNT_OF(machines);

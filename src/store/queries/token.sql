@@ -1,0 +1,26 @@
+-- name: token_insert (id, environment, run, timeout_at, metadata, tags, callback_hash, key_id, public_access_token, now)
+INSERT INTO tokens (id, environment_id, run_id, status, timeout_at_ms, metadata, tags,
+    callback_hash, key_id, public_access_token_id, created_ms, updated_ms)
+VALUES ($1, $2, $3, 'pending', $4, $5, $6, $7, $8, $9, $10, $10);
+
+-- name: token_lock (id) -> id, environment_id, run_id, status, timeout_at_ms, data, cancel_reason
+UPDATE tokens SET updated_ms = updated_ms WHERE id = $1
+RETURNING id, environment_id, run_id, status, timeout_at_ms, data, cancel_reason;
+
+-- name: token_move (id, old_status, status, data, completed_by, reason, now, completed)
+UPDATE tokens SET status = $3, data = $4, completed_by = $5, cancel_reason = $6, updated_ms = $7,
+    completed_ms = $8
+WHERE id = $1 AND status = $2;
+
+-- name: token_adopt (id, run)
+-- A token that no run made belongs to the first that waits for it.
+UPDATE tokens SET run_id = coalesce(run_id, $2) WHERE id = $1;
+
+-- name: tokens_timed_out (now, limit) -> id
+SELECT id FROM tokens WHERE status = 'pending' AND timeout_at_ms <= $1
+ORDER BY timeout_at_ms LIMIT $2;
+
+-- name: public_access_token_insert (id, environment, hash, key_id, scope_type, scope, token, max_uses, expires, now)
+INSERT INTO public_access_tokens (id, environment_id, token_hash, key_id, scope_type, scope,
+    token_id, max_uses, expires_ms, created_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
