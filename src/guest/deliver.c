@@ -2,8 +2,6 @@
 
 #include "base/own.h"
 #include "guest/adapter.h"
-#include "guest/program.h"
-#include "guest/secrets.h"
 #include "guest/sharing.h"
 
 static void refuse(struct agent *agent, uint64_t id, const struct error *err)
@@ -12,19 +10,27 @@ static void refuse(struct agent *agent, uint64_t id, const struct error *err)
                  err->code == ERR_FORBIDDEN ? "unsafe_path" : "invalid_request", err);
 }
 
+static bool was_paused(const struct program *program)
+{
+    return program && program->secrets && program->secrets->is_zero;
+}
+
 static bool take(struct agent *agent, const struct message_secret *secret, struct error *err)
 {
+    const struct secrets_grouping grouping = {agent->sandbox.mount};
     struct program *program = program_find(agent, secret->program);
     bool is_variable = secret->placement == SECRET_IN_ENVIRONMENT;
 
     if (!agent->sandbox.is_ready)
         return error_set(err, ERR_INVALID, "the sandbox is not ready");
+    if (was_paused(program))
+        return secrets_rewrite(program->secrets, secret, err);
     if (program &&
         (program->secrets || !program->adapter || program->adapter->state != ADAPTER_WAITING))
         return error_set(err, ERR_INVALID, "program %u takes no secrets now", secret->program);
     if (is_variable && !program)
         return error_set(err, ERR_INVALID, "a variable is for a task that waits");
-    if (!secrets_add(&agent->secrets, secret, err))
+    if (!secrets_add(&agent->secrets, secret, program ? &grouping : NULL, err))
         return false;
     if (is_variable)
         adapter_variable(program->adapter, secret->target, secret->value);
@@ -77,9 +83,12 @@ void deliver_end(struct agent *agent, const struct message_secrets_end *end)
     struct program *program = program_find(agent, end->program);
     struct error err = {0};
 
-    if (!secrets_complete(agent->secrets, end, &err))
+    bool is_again = was_paused(program);
+    bool is_complete = is_again ? secrets_rewritten(program->secrets, end, &err)
+                                : secrets_complete(agent->secrets, end, &err);
+    if (!is_complete)
         refuse(agent, end->id, &err);
-    else if (!program)
+    else if (!program || is_again)
         agent_send(agent, MESSAGE_SECRETS_READY, &ready);
     else if (!hand_over(program, &err))
         give_up(program, end->id, &err);
@@ -94,4 +103,24 @@ void deliver_drop(struct agent *agent)
         agent->secrets = set->next;
         secrets_destroy(set, NULL);
     }
+}
+
+bool deliver_zero(struct agent *agent, struct error *err)
+{
+    for (struct program *program = agent->programs; program; program = program->next) {
+        if (!secrets_zero(program->secrets, err))
+            return false;
+    }
+    deliver_drop(agent);
+    return true;
+}
+
+bool deliver_is_whole(const struct program *program)
+{
+    return !was_paused(program);
+}
+
+void deliver_variables(struct program *program, secrets_take_variable *take_variable, void *arg)
+{
+    secrets_variables(program->secrets, take_variable, arg);
 }
