@@ -31,6 +31,9 @@ void seal_key_init(struct seal_key *key, const uint8_t bytes[SEAL_KEY_LEN])
 {
     uint8_t digest[32];
 
+    /* Every use of the store begins with a key. It also chooses the code for this processor. */
+    if (sodium_init() < 0)
+        abort();
     memcpy(key->bytes, bytes, SEAL_KEY_LEN);
     crypto_generichash(digest, sizeof digest, bytes, SEAL_KEY_LEN, NULL, 0);
     memcpy(key->id, digest, SEAL_KEY_ID_LEN);
@@ -65,8 +68,6 @@ bool seal_object_make(struct seal_object *object, const struct seal_keys *keys,
                       enum seal_class class, uint32_t record_hint, uint8_t header[SEAL_HEADER_LEN],
                       struct error *err)
 {
-    if (sodium_init() < 0)
-        return error_set(err, ERR_INTERNAL, "libsodium cannot start");
     if (keys->n == 0)
         return error_set(err, ERR_KEY_MISSING, "there is no key to seal with");
 
@@ -113,8 +114,6 @@ static bool is_header(const uint8_t header[SEAL_HEADER_LEN])
 bool seal_object_open(struct seal_object *object, const struct seal_keys *keys,
                       const uint8_t header[SEAL_HEADER_LEN], struct error *err)
 {
-    if (sodium_init() < 0)
-        return error_set(err, ERR_INTERNAL, "libsodium cannot start");
     if (!is_header(header))
         return error_set(err, ERR_DAMAGED, "this is no sealed object");
     if (header[AT_DOMAIN] != keys->domain)
