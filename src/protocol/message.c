@@ -154,10 +154,17 @@ static bool encode_field(const struct message_info *info, const struct message_f
 bool message_encode(enum message_type type, const void *message, struct buf *out, struct error *err)
 {
     const struct message_info *info = message_info(type);
-    size_t before = out->len;
 
     if (!info)
         return error_set(err, ERR_INTERNAL, "no message has the number %d", (int)type);
+    return fields_encode(info, message, out, err);
+}
+
+bool fields_encode(const struct message_info *info, const void *message, struct buf *out,
+                   struct error *err)
+{
+    size_t before = out->len;
+
     for (size_t i = 0; i < info->n_fields; i++) {
         const struct message_field *field = &info->fields[i];
         if (!encode_field(info, field, (const char *)message + field->offset, out, err)) {
@@ -309,11 +316,18 @@ bool message_decode(enum message_type type, struct str body, struct arena *arena
                     struct error *err)
 {
     const struct message_info *info = message_info(type);
-    bool seen[256] = {0};
-    uint8_t last = 0;
 
     if (!info)
         return error_set(err, ERR_INVALID, "no message has the number %d", (int)type);
+    return fields_decode(info, body, arena, message, err);
+}
+
+bool fields_decode(const struct message_info *info, struct str body, struct arena *arena,
+                   void *message, struct error *err)
+{
+    bool seen[256] = {0};
+    uint8_t last = 0;
+
     if (body.len > info->limit)
         return error_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", info->name, info->limit);
     memset(message, 0, info->size);

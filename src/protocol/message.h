@@ -117,5 +117,11 @@ bool message_encode(enum message_type type, const void *message, struct buf *out
 bool message_decode(enum message_type type, struct str body, struct arena *arena, void *message,
                     struct error *err) MUST_USE;
 
+/* The same codec for a struct that is no message but has such a table: formats on disk. */
+bool fields_encode(const struct message_info *info, const void *message, struct buf *out,
+                   struct error *err) MUST_USE;
+bool fields_decode(const struct message_info *info, struct str body, struct arena *arena,
+                   void *message, struct error *err) MUST_USE;
+
 /* UTF-8 without NUL, surrogates or overlong forms. */
 bool message_text_is_valid(struct str text);
