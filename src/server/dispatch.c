@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "server/event.h"
 #include "server/lease.h"
+#include "server/resume.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -76,6 +77,7 @@ static bool run_grant_of(struct claim *claim, struct tx *tx, const char *lease_i
                  .memory_mib = row_int(&rows, 0, RUN_GRANT_MEMORY_MIB),
                  .disk_mib = row_int(&rows, 0, RUN_GRANT_DISK_MIB)},
         .payload = column(&rows, RUN_GRANT_PAYLOAD),
+        .active_ms = row_int(&rows, 0, RUN_GRANT_ACTIVE_MS),
         .secret_names = column(&rows, RUN_GRANT_SECRET_NAMES),
     };
     run->attempt_id = str_of(attempt_id_of(run, claim->arena));
@@ -136,6 +138,36 @@ static bool build_grant_of(struct claim *claim, struct tx *tx, const char *lease
     return open_env(claim, &rows, &grant->build.env, err);
 }
 
+/* The rest of the grant of a run that goes on from a checkpoint. */
+static bool resume_grant_of(struct claim *claim, struct tx *tx, const char *lease_id,
+                            struct wire_grant *grant, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &resume_grant, claim->arena, &rows, err, V_TEXT(lease_id)))
+        return false;
+    if (rows.n_rows == 0) {
+        grant->run.active_ms = 0; /* from the start: nothing of its time is used */
+        return true;
+    }
+    grant->kind = STR("resume");
+    grant->has_resume = true;
+    grant->resume = (struct wire_resume_grant){
+        .wait_id = column(&rows, RESUME_GRANT_WAIT_ID),
+        .checkpoint_id = column(&rows, RESUME_GRANT_CHECKPOINT_ID),
+        .manifest = column(&rows, RESUME_GRANT_MANIFEST_ID),
+        .key_id = column(&rows, RESUME_GRANT_KEY_ID),
+        .op = row_int(&rows, 0, RESUME_GRANT_OP),
+        .resume_version = row_int(&rows, 0, RESUME_GRANT_RESUME_VERSION),
+        .settled_ms = row_int(&rows, 0, RESUME_GRANT_SETTLED_MS),
+        .decision = column(&rows, RESUME_GRANT_DECISION),
+    };
+    struct str forked_from = column(&rows, RESUME_GRANT_FORKED_FROM);
+    if (forked_from.ptr)
+        json_find_text(forked_from, "run_id", claim->arena, &grant->resume.forked_from);
+    return true;
+}
+
 static bool has_place(const struct claim *claim)
 {
     return claim->n_grants < claim->max_grants && claim->n_bytes < PAYLOADS_MAX;
@@ -149,12 +181,13 @@ bool dispatch_grant(struct claim *claim, struct tx *tx, const char *lease_id, st
         return true;
     *grant = (struct wire_grant){0};
     if (!run_grant_of(claim, tx, lease_id, grant, err) ||
-        (!grant->has_run && !build_grant_of(claim, tx, lease_id, grant, err)))
+        (grant->has_run ? !resume_grant_of(claim, tx, lease_id, grant, err)
+                        : !build_grant_of(claim, tx, lease_id, grant, err)))
         return false;
     if (!grant->has_run && !grant->has_build)
         return error_set(err, ERR_INTERNAL, "lease %s has no subject", lease_id);
     claim->n_grants++;
-    claim->n_bytes += grant->run.payload.len;
+    claim->n_bytes += grant->run.payload.len + grant->resume.decision.len;
     return true;
 }
 
@@ -182,9 +215,10 @@ static bool insert_lease(struct claim *claim, struct tx *tx, const struct rows *
                          const char *lease_id, int64_t attempt, int64_t sequence, struct error *err)
 {
     int64_t now = time_now_ms();
+    bool is_build = str_equal(column(item, CLAIM_NEXT_KIND), STR("build"));
 
     return STORE(tx, &lease_insert, NULL, NULL, err, V_TEXT(lease_id),
-                 V_STR(column(item, CLAIM_NEXT_KIND)), V_STR(column(item, CLAIM_NEXT_SUBJECT_ID)),
+                 V_TEXT(is_build ? "build" : "run"), V_STR(column(item, CLAIM_NEXT_SUBJECT_ID)),
                  V_STR(column(item, CLAIM_NEXT_ENVIRONMENT_ID)),
                  V_STR(column(item, CLAIM_NEXT_LANE_ID)), V_INT(attempt), V_INT(sequence),
                  V_TEXT(claim->worker_id), V_INT(claim->epoch), V_INT(now),
@@ -215,6 +249,9 @@ static bool lease_subject(struct claim *claim, struct tx *tx, const struct rows 
     if (!*moved)
         return true;
     wakes_add(wakes, "run:", subject);
+    if (str_equal(column(item, CLAIM_NEXT_KIND), STR("resume")) &&
+        !resume_take(tx, subject, lease_id, err))
+        return false;
     int64_t attempt = row_int(&rows, 0, RUN_LEASE_ATTEMPT);
     return insert_lease(claim, tx, item, lease_id, attempt,
                         row_int(&rows, 0, RUN_LEASE_LEASE_SEQUENCE), err) &&
@@ -239,15 +276,17 @@ static void take_room(struct claim *claim)
 static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, struct error *err)
 {
     bool runs = claim->runs && claim->room.slots > 0;
+    bool resumes = claim->resumes && claim->compat && claim->room.slots > 0;
     bool builds = claim->builds && claim->room.build_slots > 0;
 
     *item = (struct rows){0};
-    if (!runs && !builds)
+    if (!runs && !resumes && !builds)
         return true;
     return STORE(tx, &claim_next, claim->arena, item, err, V_TEXT(claim->group_id),
                  V_INT(time_now_ms()), V_INT(runs), V_INT(builds), V_INT(claim->room.cpu_millis),
                  V_INT(claim->room.memory_mib), V_INT(claim->room.disk_mib), V_INT(claim->grade),
-                 V_TEXT(claim->arch ? claim->arch : ""));
+                 V_TEXT(claim->arch ? claim->arch : ""), V_INT(resumes),
+                 V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""));
 }
 
 bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err)

@@ -52,6 +52,7 @@ struct lease_fault {
     const char *source;  /* of the events: worker, sweeper or control */
     const char *layer, *failure_kind; /* of the last delivery, should it be the last */
     struct str text;
+    bool is_damaged; /* the checkpoint it was to go on from is no good */
 };
 
 /* Ends the lease and gives its subject back to the queue, or finishes it where that is what

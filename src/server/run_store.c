@@ -23,6 +23,7 @@ bool run_row_load(struct tx *tx, const char *run_id, struct arena *arena, struct
         .started_ms = row_int(&rows, 0, RUN_LOAD_STARTED_MS),
         .active_ms = row_int(&rows, 0, RUN_LOAD_ACTIVE_MS),
         .active_since_ms = row_int(&rows, 0, RUN_LOAD_ACTIVE_SINCE_MS),
+        .active_base_ms = row_int(&rows, 0, RUN_LOAD_ACTIVE_BASE_MS),
         .max_duration_seconds = row_int(&rows, 0, RUN_LOAD_MAX_DURATION_SECONDS),
         .is_cancelled = !row_is_null(&rows, 0, RUN_LOAD_CANCEL_REQUESTED_MS),
         .cancel_force = row_int(&rows, 0, RUN_LOAD_CANCEL_FORCE) != 0,
@@ -107,8 +108,29 @@ bool run_move(struct tx *tx, struct run_row *run, enum run_event on, struct wake
     return true;
 }
 
-bool run_requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
-                 struct wakes *wakes, struct error *err)
+int64_t run_active_left_ms(const struct run_row *run, int64_t now)
+{
+    int64_t used = run->active_ms - run->active_base_ms;
+    if (run->active_since_ms && now > run->active_since_ms)
+        used += now - run->active_since_ms;
+    int64_t left = run->max_duration_seconds * 1000 - used;
+    return left > 0 ? left : 0;
+}
+
+static bool insert_ready(struct tx *tx, const char *run_id, int64_t not_before_ms,
+                         const char *checkpoint_id, struct error *err)
+{
+    char id[ID_TEXT];
+    id_make(id);
+    if (!checkpoint_id)
+        return STORE(tx, &ready_insert_run, NULL, NULL, err, V_TEXT(id), V_TEXT(run_id),
+                     V_INT(not_before_ms));
+    return STORE(tx, &ready_insert_resume, NULL, NULL, err, V_TEXT(id), V_TEXT(run_id),
+                 V_INT(not_before_ms), V_TEXT(checkpoint_id));
+}
+
+static bool requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
+                    const char *checkpoint_id, struct wakes *wakes, struct error *err)
 {
     struct run_row after;
     enum run_outcome outcome;
@@ -123,16 +145,25 @@ bool run_requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t 
         after.attempt++;
         after.dispatches = 0;
     }
-    char id[ID_TEXT];
-    id_make(id);
     if (!write_state(tx, run, &after, now, err) ||
-        !STORE(tx, &ready_insert_run, NULL, NULL, err, V_TEXT(id), V_TEXT(run->id),
-               V_INT(not_before_ms)))
+        !insert_ready(tx, run->id, not_before_ms, checkpoint_id, err))
         return false;
     *run = after;
     note(run, wakes);
     wakes_add(wakes, "g", run->group_id);
     return true;
+}
+
+bool run_requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
+                 struct wakes *wakes, struct error *err)
+{
+    return requeue(tx, run, on, not_before_ms, NULL, wakes, err);
+}
+
+bool run_requeue_from(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
+                      const char *checkpoint_id, struct wakes *wakes, struct error *err)
+{
+    return requeue(tx, run, on, not_before_ms, checkpoint_id, wakes, err);
 }
 
 static const char *final_kind(enum run_outcome outcome)

@@ -17,6 +17,7 @@ struct run_row {
     int64_t attempt, dispatches, lease_sequence;
     int64_t started_ms; /* 0: never */
     int64_t active_ms, active_since_ms;
+    int64_t active_base_ms; /* of it, before the attempt was last begun from its start */
     int64_t max_duration_seconds;
     bool is_cancelled; /* was asked to end */
     bool cancel_force;
@@ -36,6 +37,13 @@ bool run_move(struct tx *tx, struct run_row *run, enum run_event on, struct wake
  * attempt; every other event keeps it. */
 bool run_requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
                  struct wakes *wakes, struct error *err) MUST_USE;
+
+/* The same, to go on from a checkpoint: given out to workers that can read it. */
+bool run_requeue_from(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
+                      const char *checkpoint_id, struct wakes *wakes, struct error *err) MUST_USE;
+
+/* How much longer the attempt may be active. */
+int64_t run_active_left_ms(const struct run_row *run, int64_t now);
 
 struct run_end {
     bool has_exit_code;

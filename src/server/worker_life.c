@@ -105,13 +105,17 @@ bool worker_activate_post(struct call *call, struct response *res, struct error 
         return error_set(err, ERR_CONFLICT, "a worker that is %s cannot become active",
                          worker_state_name(before));
     wire_write(&json, NULL, wire_capabilities_fields, &wanted.capabilities);
+    bool can_resume = wanted.capabilities.memory_checkpoint && wanted.capabilities.compat.len > 0 &&
+                      wanted.capabilities.checkpoint_key_id.len > 0;
     if (!json_end(&json, err) ||
         !STORE(tx, &worker_activate, call->arena, &rows, err, V_TEXT(caller->id),
                V_INT(wanted.epoch), V_TEXT(worker_state_name(before)),
                V_TEXT(worker_state_name(after)), V_STR(buf_str(&text)),
                V_STR(wanted.capabilities.engine), V_INT(grade),
                V_INT(wanted.capabilities.accelerated), V_STR(wanted.capabilities.arch),
-               V_INT(time_now_ms()), V_STR(list_text(&wanted.capabilities.roles, call->arena))) ||
+               V_INT(time_now_ms()), V_STR(list_text(&wanted.capabilities.roles, call->arena)),
+               can_resume ? V_STR(wanted.capabilities.compat) : V_NULL,
+               can_resume ? V_STR(wanted.capabilities.checkpoint_key_id) : V_NULL) ||
         !store_commit(&tx, err))
         return false;
     const struct wire_state state = {str_of(worker_state_name(after))};

@@ -11,6 +11,8 @@ route_handler worker_register_post, worker_session_post, worker_bearer_post, wor
 route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject_post,
     lease_release_post, lease_logs_post, lease_events_post, lease_finalize_post,
     lease_complete_post, build_progress_post, build_complete_post;
+route_handler checkpoint_begin_post, checkpoint_stage_post, checkpoint_ready_post,
+    checkpoint_abort_post, lease_resumed_post;
 route_handler lease_secrets_post;
 route_handler object_get, object_put;
 route_handler image_lookup_post, image_record_post, images_needed_post;
@@ -34,8 +36,9 @@ struct claim {
     struct server *server;
     struct arena *arena;
     const char *worker_id, *group_id, *arch;
+    const char *compat, *key_id; /* of the checkpoints it can go on from; NULL: none */
     int64_t epoch, grade;
-    bool runs, builds;
+    bool runs, resumes, builds;
     struct wire_room room;
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */

@@ -7,7 +7,13 @@
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
-enum { GRANTS_MAX = 16, WAIT_MAX_MS = 25 * 1000, MESSAGES_MAX = 64 };
+/* ANSWERS_MAX: what all messages of one answer may carry. */
+enum {
+    GRANTS_MAX = 16,
+    WAIT_MAX_MS = 25 * 1000,
+    MESSAGES_MAX = 64,
+    ANSWERS_MAX = 4 * 1024 * 1024,
+};
 
 struct poll {
     struct call *call;
@@ -37,14 +43,14 @@ static bool is_known(const struct wire_poll *wanted, struct str lease_id)
 }
 
 /* Asked for, and one of the worker's roles as it gave them when it became active. */
-static bool may_take(struct poll *poll, struct str roles, const char *kind)
+static bool may_take(struct poll *poll, struct str roles, const char *needed, const char *kind)
 {
     struct arena *arena = poll->call->arena;
     struct str role;
 
     for (size_t i = 0; json_find_text(roles, arena_printf(arena, "%zu", i), arena, &role); i++)
-        if (str_equal(role, str_of(kind)))
-            return accepts(&poll->wanted, role);
+        if (str_equal(role, str_of(needed)))
+            return accepts(&poll->wanted, str_of(kind));
     return false;
 }
 
@@ -71,9 +77,12 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .group_id = row_text(&rows, 0, WORKER_GET_GROUP_ID),
         .arch = row_text(&rows, 0, WORKER_GET_ARCH),
         .epoch = poll->wanted.epoch,
+        .compat = row_text(&rows, 0, WORKER_GET_COMPAT),
+        .key_id = row_text(&rows, 0, WORKER_GET_CHECKPOINT_KEY_ID),
         .grade = row_int(&rows, 0, WORKER_GET_GRADE),
-        .runs = may_take(poll, roles, "run"),
-        .builds = may_take(poll, roles, "build"),
+        .runs = may_take(poll, roles, "run", "run"),
+        .resumes = may_take(poll, roles, "run", "resume"),
+        .builds = may_take(poll, roles, "build", "build"),
         .room = poll->wanted.room,
         .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
         .max_grants = GRANTS_MAX,
@@ -96,11 +105,12 @@ static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
 {
     struct arena *arena = poll->call->arena;
     struct rows rows;
+    size_t n_bytes = 0;
 
     if (!STORE(tx, &worker_messages_after, arena, &rows, err, V_TEXT(poll->claim.worker_id),
                V_INT(poll->wanted.cursor)))
         return false;
-    for (size_t i = 0; i < rows.n_rows && i < MESSAGES_MAX; i++) {
+    for (size_t i = 0; i < rows.n_rows && i < MESSAGES_MAX && n_bytes < ANSWERS_MAX; i++) {
         struct str body = row_str(&rows, i, WORKER_MESSAGES_AFTER_BODY), force = STR("false");
         struct wire_message *message = &poll->messages[poll->n_messages++];
 
@@ -113,6 +123,9 @@ static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
         message->reason = cut(message->reason);
         json_find_raw(body, "force", arena, &force);
         message->force = str_equal(force, STR("true"));
+        json_find_text(body, "wait_id", arena, &message->wait_id);
+        json_find_raw(body, "decision", arena, &message->decision);
+        n_bytes += body.len;
     }
     return true;
 }

@@ -34,3 +34,48 @@ WHERE id = $1 AND state = $2;
 UPDATE checkpoints SET manifest_id = $2, key_id = $3, compat = $4, compat_facts = $5, op = $6,
     can_fork = $7, version_id = $8, logical_bytes = $9, stored_bytes = $10
 WHERE id = $1;
+
+-- name: ready_insert_resume (id, run, not_before, checkpoint)
+INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, memory_mib,
+    disk_mib, min_grade, arch, compat, key_id)
+SELECT $1, 'resume', r.id, r.lane_id, r.score_ms, $3, s.cpu_millis, s.memory_mib, s.disk_mib,
+    e.min_grade, s.arch, c.compat, c.key_id
+FROM runs r
+JOIN environments e ON e.id = r.environment_id
+JOIN deployment_tasks t ON t.id = r.deployment_task_id
+JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
+JOIN checkpoints c ON c.id = $4
+WHERE r.id = $2;
+
+-- name: wait_take (id, lease) -> resume_version
+UPDATE waits SET lease_id = $2, resume_version = resume_version + 1 WHERE id = $1
+RETURNING resume_version;
+
+-- name: wait_count_resume (id) -> resume_number
+UPDATE waits SET resume_number = resume_number + 1 WHERE id = $1 RETURNING resume_number;
+
+-- name: wait_set_checkpoint (id, checkpoint)
+UPDATE waits SET checkpoint_id = $2 WHERE id = $1;
+
+-- name: wait_retry_park (id, failures, park_at)
+UPDATE waits SET checkpoint_id = NULL, checkpoint_failures = $2, park_at_ms = $3, nudged_ms = NULL
+WHERE id = $1;
+
+-- name: resume_grant (lease) -> wait_id, checkpoint_id, manifest_id, key_id, op, resume_version, settled_ms, decision, forked_from
+SELECT w.id, c.id, c.manifest_id, c.key_id, c.op, w.resume_version, w.settled_ms, w.decision,
+    r.forked_from
+FROM leases l
+JOIN waits w ON w.run_id = l.subject_id AND w.suspension = 'resuming' AND w.lease_id = l.id
+JOIN checkpoints c ON c.id = w.checkpoint_id
+JOIN runs r ON r.id = l.subject_id
+WHERE l.id = $1;
+
+-- name: run_count_anew (id)
+-- A new durable point: deliveries are counted from here.
+UPDATE runs SET dispatches = 0 WHERE id = $1;
+
+-- name: run_count_from_start (id)
+UPDATE runs SET active_base_ms = active_ms WHERE id = $1;
+
+-- name: worker_compat (id) -> compat, checkpoint_key_id, capabilities
+SELECT compat, checkpoint_key_id, capabilities FROM workers WHERE id = $1;

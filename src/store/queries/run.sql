@@ -110,10 +110,11 @@ FROM runs WHERE environment_id = $1 AND id = $2;
 -- name: run_progress (id) -> state, event_cursor, log_cursor
 SELECT state, event_cursor, log_cursor FROM runs WHERE id = $1;
 
--- name: run_load (id) -> id, environment_id, group_id, session_id, deployment_id, state, status, attempt, dispatches, lease_sequence, started_ms, active_ms, active_since_ms, max_duration_seconds, retry_policy, cancel_requested_ms, cancel_reason, cancel_force
+-- name: run_load (id) -> id, environment_id, group_id, session_id, deployment_id, state, status, attempt, dispatches, lease_sequence, started_ms, active_ms, active_since_ms, max_duration_seconds, retry_policy, cancel_requested_ms, cancel_reason, cancel_force, active_base_ms
 SELECT r.id, r.environment_id, e.group_id, r.session_id, r.deployment_id, r.state, r.status,
     r.attempt, r.dispatches, r.lease_sequence, r.started_ms, r.active_ms, r.active_since_ms,
-    r.max_duration_seconds, r.retry_policy, r.cancel_requested_ms, r.cancel_reason, r.cancel_force
+    r.max_duration_seconds, r.retry_policy, r.cancel_requested_ms, r.cancel_reason, r.cancel_force,
+    r.active_base_ms
 FROM runs r JOIN environments e ON e.id = r.environment_id
 WHERE r.id = $1;
 

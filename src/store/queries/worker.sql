@@ -23,14 +23,16 @@ UPDATE workers SET epoch = epoch + 1, boot_id = $2, machine_id = $3, state = $4,
     heartbeat_ms = $5, heartbeat_number = 0, updated_ms = $5
 WHERE id = $1 RETURNING epoch;
 
--- name: worker_activate (id, epoch, old_state, state, capabilities, engine, grade, accelerated, arch, now, roles)
+-- name: worker_activate (id, epoch, old_state, state, capabilities, engine, grade, accelerated, arch, now, roles, compat, key_id)
 UPDATE workers SET state = $4, capabilities = $5, engine = $6, grade = $7, accelerated = $8,
-    arch = $9, heartbeat_ms = $10, updated_ms = $10, roles = $11
+    arch = $9, heartbeat_ms = $10, updated_ms = $10, roles = $11, compat = $12,
+    checkpoint_key_id = $13
 WHERE id = $1 AND epoch = $2 AND state = $3;
 
--- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message, roles
+-- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message, roles, compat, checkpoint_key_id
 SELECT w.id, w.group_id, w.state, w.epoch, w.grade, w.arch,
-    (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id), w.roles
+    (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id), w.roles, w.compat,
+    w.checkpoint_key_id
 FROM workers w WHERE w.id = $1;
 
 -- name: worker_beat (id, epoch, number, free, paused, quarantined, now) -> state
@@ -93,28 +95,38 @@ UPDATE worker_groups SET touched = touched + 1 WHERE id = $1 RETURNING state;
 UPDATE worker_groups SET touched = touched + 1
 WHERE id = (SELECT group_id FROM workers WHERE id = $1);
 
--- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch) -> id, kind, subject_id, lane_id, environment_id, project_id
+-- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id) -> id, kind, subject_id, lane_id, environment_id, project_id
 -- The environment with the fewest live leases among those with an item that fits; in it the
--- smallest score. A lane at its limit is skipped whole. The steps are apart, so that PostgreSQL
--- looks each head up instead of joining the whole queue.
+-- smallest score. A lane at its limit is skipped whole, and so are resumes of other workers. The
+-- steps are apart, so that PostgreSQL looks each head up instead of joining the whole queue.
 WITH heads AS MATERIALIZED (
     SELECT e.id AS environment_id, e.project_id, (
         SELECT h.id FROM ready h
-        WHERE h.lane_id = n.id AND h.not_before_ms <= $2 AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
+        WHERE h.lane_id = n.id AND h.kind <> 'resume' AND h.not_before_ms <= $2
+            AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
             AND ((h.kind = 'run' AND CAST($3 AS BIGINT) = 1 AND h.cpu_millis <= $5
                     AND h.memory_mib <= $6 AND h.disk_mib <= $7)
                 OR (h.kind = 'build' AND CAST($4 AS BIGINT) = 1))
             AND h.min_grade <= $8 AND (h.arch IS NULL OR h.arch = $9)
-        ORDER BY h.score_ms, h.id LIMIT 1) AS head
+        ORDER BY h.score_ms, h.id LIMIT 1) AS head, (
+        SELECT h.id FROM ready h
+        WHERE h.lane_id = n.id AND h.kind = 'resume' AND CAST($10 AS BIGINT) = 1
+            AND h.compat = $11 AND h.key_id = $12 AND h.not_before_ms <= $2
+            AND h.cpu_millis <= $5 AND h.memory_mib <= $6 AND h.disk_mib <= $7
+            AND h.min_grade <= $8
+        ORDER BY h.score_ms, h.id LIMIT 1) AS resume
     FROM environments e
     JOIN lanes n ON n.environment_id = e.id AND (n.max_live IS NULL
         OR n.max_live > (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1))
     WHERE e.group_id = $1),
+items AS (
+    SELECT environment_id, project_id, head FROM heads WHERE head IS NOT NULL
+    UNION ALL
+    SELECT environment_id, project_id, resume FROM heads WHERE resume IS NOT NULL),
 chosen AS MATERIALIZED (
-    SELECT p.environment_id, p.project_id, p.head FROM heads p
+    SELECT p.environment_id, p.project_id, p.head FROM items p
     LEFT JOIN (SELECT environment_id, count(*) AS live FROM leases WHERE live = 1
         GROUP BY environment_id) c ON c.environment_id = p.environment_id
-    WHERE p.head IS NOT NULL
     ORDER BY coalesce(c.live, 0), (SELECT s.score_ms FROM ready s WHERE s.id = p.head), p.head
     LIMIT 1)
 SELECT r.id, r.kind, r.subject_id, r.lane_id, x.environment_id, x.project_id
@@ -147,7 +159,7 @@ SELECT id FROM leases WHERE worker_id = $1 AND live = 1 ORDER BY id;
 -- name: run_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, run_id, attempt, session_id, workspace_id, task_id, file_path, export_name, max_duration_seconds, active_ms, deployment_id, version, bundle_digest, bundle_bytes, sandbox_id, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network, payload, image_id, project_slug, secret_names
 SELECT l.id, l.sequence, l.expires_ms, l.environment_id, e.project_id, r.id, l.attempt,
     r.session_id, r.workspace_id, t.task_id, t.file_path, t.export_name, r.max_duration_seconds,
-    r.active_ms, d.id, d.version, d.bundle_digest, o.size_bytes, s.sandbox_id, s.image_digest,
+    r.active_ms - r.active_base_ms, d.id, d.version, d.bundle_digest, o.size_bytes, s.sandbox_id, s.image_digest,
     s.mount_path, s.cpu_millis, s.memory_mib, s.disk_mib, s.network, v.payload, s.image_id, p.slug,
     r.secret_names
 FROM leases l
@@ -284,8 +296,11 @@ WHERE r.not_before_ms > $2 AND r.not_before_ms <= $1;
 SELECT g.id FROM worker_groups g
 WHERE g.state = 'active' AND EXISTS (
     SELECT 1 FROM environments e JOIN lanes n ON n.environment_id = e.id
-    JOIN ready r ON r.lane_id = n.id
-    WHERE e.group_id = g.id AND r.not_before_ms <= $1);
+    WHERE e.group_id = g.id AND (
+        EXISTS (SELECT 1 FROM ready r
+            WHERE r.lane_id = n.id AND r.kind <> 'resume' AND r.not_before_ms <= $1)
+        OR EXISTS (SELECT 1 FROM ready r
+            WHERE r.lane_id = n.id AND r.kind = 'resume' AND r.not_before_ms <= $1)));
 
 -- name: idempotency_forget (now)
 DELETE FROM idempotency WHERE expires_ms <= $1;
