@@ -158,6 +158,34 @@ static bool publish(struct blob_store *store, const char *name, const char *id, 
     return fsync(directory) == 0 || error_errno(err, "sync the store");
 }
 
+/* Somebody can do something about a full disk: it is told as that. */
+static bool explain(struct error *err)
+{
+    if (err->sys == ENOSPC || err->sys == EDQUOT)
+        return error_set(err, ERR_UNAVAILABLE, "the store's disk is full: free some space");
+    return false;
+}
+
+bool blob_nameless(const struct blob_store *store, int *fd, struct error *err)
+{
+    int made = openat(store->temporary_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    /* Some file systems have none; a file that lost its name is copied later instead. */
+    if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        char name[ID_TEXT];
+        id_make(name);
+        made = openat(store->temporary_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (made >= 0)
+            (void)unlinkat(store->temporary_fd, name, 0);
+    }
+    if (made < 0) {
+        error_errno(err, "make a blob");
+        return explain(err);
+    }
+    *fd = made;
+    return true;
+}
+
 /* A whole file that has no name yet, on this disk, becomes the draft itself: it is given one
  * instead of being copied. */
 static bool adopt(struct blob_store *store, int from, uint64_t offset, uint64_t len,
@@ -181,14 +209,6 @@ static bool fill_draft(int to, int from, uint64_t offset, uint64_t len, const ch
     if (expected && strcmp(expected, draft->id) != 0)
         return error_set(err, ERR_CONTENT_HASH, "the bytes hash to sha256:%s", draft->id);
     return fsync(to >= 0 ? to : from) == 0 || error_errno(err, "sync a blob");
-}
-
-/* Somebody can do something about a full disk: it is told as that. */
-static bool explain(struct error *err)
-{
-    if (err->sys == ENOSPC || err->sys == EDQUOT)
-        return error_set(err, ERR_UNAVAILABLE, "the store's disk is full: free some space");
-    return false;
 }
 
 bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,

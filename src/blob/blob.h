@@ -31,6 +31,9 @@ struct blob_draft {
     char id[BLOB_ID];
 };
 
+/* An empty file without a name, on the disk of the store: what blob_stage_fd takes over whole. */
+bool blob_nameless(const struct blob_store *store, int *fd, struct error *err) MUST_USE;
+
 /* Takes len bytes from offset; a nameless file that is just that is taken over, not copied, and
  * must not be written to any more. With an expected id the bytes must have it (ERR_CONTENT_HASH).
  * ERR_UNAVAILABLE when the disk is full. Nothing is left behind by a failure. */

@@ -1,0 +1,101 @@
+#include "blob/object.h"
+
+#include <sys/mman.h>
+
+#include "base/own.h"
+#include "blob/pack.h"
+
+static bool draft_file(void *arg, int *fd, struct error *err)
+{
+    return blob_nameless(arg, fd, err);
+}
+
+static bool put_file(void *arg, const struct seal_facts *facts, int fd, struct error *err)
+{
+    char id[BLOB_ID];
+
+    return blob_put_fd(arg, fd, 0, facts->size, facts->digest, id, err);
+}
+
+static bool open_file(void *arg, const char *digest, int *fd, struct error *err)
+{
+    uint64_t size;
+
+    return blob_open(arg, digest, fd, &size, err);
+}
+
+struct object_backend object_backend_of(struct blob_store *store)
+{
+    return (struct object_backend){store, draft_file, put_file, open_file};
+}
+
+bool object_draft(const struct object_backend *backend, int *fd, struct error *err)
+{
+    if (backend->draft)
+        return backend->draft(backend->arg, fd, err);
+    int made = memfd_create("helmr-object", MFD_CLOEXEC);
+    if (made < 0)
+        return error_errno(err, "make room for an object");
+    *fd = made;
+    return true;
+}
+
+static bool verify_records(const struct seal_keys *keys, enum seal_class class,
+                           struct seal_source source, struct error *err)
+{
+    AUTO(seal_reader_finish) struct seal_reader reader = {0};
+    bool is_last = false;
+    struct str bytes;
+
+    if (!seal_reader_begin(&reader, keys, class, source, err))
+        return false;
+    while (!is_last) {
+        if (!seal_reader_next(&reader, &bytes, &is_last, err))
+            return false;
+    }
+    return true;
+}
+
+/* In the order of the records, so that each is opened once. */
+static int compare_places(const void *a, const void *b)
+{
+    const struct pack_chunk *left = a, *right = b;
+
+    if (left->record != right->record)
+        return left->record < right->record ? -1 : 1;
+    return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+static bool verify_chunks(const struct seal_keys *keys, struct seal_source source,
+                          struct error *err)
+{
+    AUTO(pack_reader_finish) struct pack_reader reader = {0};
+    struct str bytes;
+
+    if (!pack_reader_begin(&reader, keys, source, err))
+        return false;
+    size_t n = reader.n_chunks, size = n * sizeof *reader.chunks;
+    AUTO_FREE struct pack_chunk *chunks = alloc(size + 1);
+    if (n > 0) {
+        memcpy(chunks, reader.chunks, size);
+        qsort(chunks, n, sizeof *chunks, compare_places);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!pack_reader_chunk(&reader, chunks[i].id, &bytes, err))
+            return false;
+    }
+    return true;
+}
+
+bool object_verify(const struct seal_keys *keys, enum seal_class class, const char *digest,
+                   struct seal_source source, struct error *err)
+{
+    char real[SHA256_HEX];
+
+    if (digest && !seal_source_digest(&source, real, err))
+        return false;
+    if (digest && strcmp(real, digest) != 0)
+        return error_set(err, ERR_DAMAGED, "the object %s has other bytes", digest);
+    return verify_records(keys, class, source, err) &&
+           (class != SEAL_PACK || verify_chunks(keys, source, err));
+}
