@@ -60,7 +60,7 @@ install: build
 
 # The guest's files travel inside the binary: agent, adapter and SDK as one archive.
 platform: guest ts
-	tools/platform.sh $(B)/guest/src/guest/helmr-guest $(B)/platform.tar
+	tools/platform.sh $(B)/guest $(B)/platform.tar
 
 guest: $(B)/guest
 	meson compile -C $(B)/guest
