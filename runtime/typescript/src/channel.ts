@@ -22,6 +22,8 @@ export function patiently(call: () => number): number {
 export class Channel {
   readonly #fd: number;
   readonly #reader = new FrameReader();
+  #socket: import("node:net").Socket | undefined;
+  #isKeptAlive = false;
 
   constructor(fd: number) {
     this.#fd = fd;
@@ -63,17 +65,25 @@ export class Channel {
     }
   }
 
-  /** From here on frames go to `handle`. Does not keep the program alive. */
+  /** From here on frames go to `handle`. Does not keep the program alive unless told to. */
   listen(handle: (frame: Frame) => void): void {
     /* Only now: it is a large part of Node, and the task's first line need not wait for it. */
     const { Socket } = require("node:net") as typeof import("node:net");
     const socket = new Socket({ fd: this.#fd, readable: true, writable: false });
-    socket.unref();
+    this.#socket = socket;
+    this.keepAlive(this.#isKeptAlive);
     socket.on("data", (chunk: Buffer) => {
       this.#reader.push(chunk);
       for (let frame = this.#reader.next(); frame; frame = this.#reader.next()) handle(frame);
     });
     socket.on("error", () => socket.destroy());
+  }
+
+  /** Whether something is to come for which the program must not end. */
+  keepAlive(isNeeded: boolean): void {
+    this.#isKeptAlive = isNeeded;
+    if (isNeeded) this.#socket?.ref();
+    else this.#socket?.unref();
   }
 
   #write(bytes: Buffer): void {

@@ -1,12 +1,15 @@
 // The guest adapter: one process, one mode, spoken to over one descriptor. Nothing of a run is in
 // argv or the environment, and no user code is loaded before the agent has said start.
+import { answerReseed } from "./barrier.ts";
 import { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";
 import type { Frame } from "./codec.ts";
+import { adoptVariable } from "./environment.ts";
 import { registerResolution } from "./hooks.ts";
 import { STREAM_PAYLOAD } from "./messages.ts";
-import type { AEnv, AStart } from "./messages.ts";
+import type { AStart } from "./messages.ts";
 import { adapterVersion, sdkEntry } from "./places.ts";
+import { prepareRandom } from "./random.ts";
 import { run } from "./run.ts";
 
 /** What nearly every task needs, loaded while the server is asked whether the run may start. */
@@ -16,13 +19,13 @@ async function warmUp(): Promise<void> {
   await import(sdkEntry);
 }
 
-/** The next frame that is no variable; those are this process's own from here on. */
+/** The next frame that is not about the process itself: its variables, its random numbers. */
 function receiveStart(channel: Channel): Frame {
   for (;;) {
     const frame = channel.receive();
-    if (frame.name !== "A_ENV") return frame;
-    const { name, value } = decodeBody<AEnv>(frame.name, frame.body);
-    process.env[name] = Buffer.from(value).toString();
+    if (frame.name === "A_ENV") adoptVariable(frame);
+    else if (frame.name === "A_RESEED") answerReseed(channel, frame);
+    else return frame;
   }
 }
 
@@ -48,6 +51,7 @@ channel.send("A_HELLO", {
   adapter: adapterVersion,
   nodeVersion: process.versions.node,
   pid: process.pid,
+  canReseed: prepareRandom() ? 1 : 0,
 });
 registerResolution();
 void warmUp().then(() => begin(channel));

@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 
 export const adapterVersion = "0.1.0";
 
-const home = __dirname.slice(0, __dirname.lastIndexOf("/"));
+export const home = __dirname.slice(0, __dirname.lastIndexOf("/"));
 
 export const sdkEntry = `${home}/sdk/dist/index.js`;
 export const installedDependencies = `${home}/deps`;

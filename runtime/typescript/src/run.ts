@@ -3,14 +3,17 @@
 import { pathToFileURL } from "node:url";
 import type { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";
+import type { Frame } from "./codec.ts";
 import { makeContext } from "./context.ts";
 import type { Running } from "./context.ts";
 import { authorPlace, failureOf, printed } from "./failure.ts";
 import { DependencyMissingError, resolveIn } from "./hooks.ts";
 import { makeLog } from "./log.ts";
 import { OUTCOME, STREAM_OUTPUT } from "./messages.ts";
-import type { ACancel, AStart } from "./messages.ts";
+import type { ACancel, AResult, AStart } from "./messages.ts";
+import { Operations } from "./operations.ts";
 import { blockOnOutput } from "./output.ts";
+import { Parking } from "./parking.ts";
 import { resolutionChain, taskRoot } from "./places.ts";
 import { definitionOf, parse, PayloadSchemaValidationError, shared } from "./sdk.ts";
 import type { RunRuntime, TaskDefinition } from "./sdk.ts";
@@ -56,6 +59,8 @@ class Attempt {
   readonly #channel: Channel;
   readonly #start: AStart;
   readonly #running: Running;
+  readonly #operations: Operations;
+  #parking: Parking | undefined;
   #phase: "loading" | "running" | "over" = "loading";
 
   constructor(channel: Channel, start: AStart) {
@@ -63,7 +68,12 @@ class Attempt {
     this.#start = start;
     const log = makeLog(channel);
     this.#running = makeContext(start, log);
-    shared<RunRuntime>("runRuntime").value = { log };
+    this.#operations = new Operations(channel);
+    shared<RunRuntime>("runRuntime").value = {
+      log,
+      operate: (kind, body) => this.#listening().operate(kind, body),
+      wait: (body) => this.#listening().open(body),
+    };
     process.on("uncaughtException", (error) => this.#uncaught(error));
     process.on("beforeExit", () => this.#ranDry());
   }
@@ -75,7 +85,7 @@ class Attempt {
     try {
       const result = task.run(...parameters);
       /* Not at once: it costs as much as a short task takes altogether. */
-      setTimeout(() => this.#listen(), listenAfterMs).unref();
+      setTimeout(() => this.#listening(), listenAfterMs).unref();
       this.#succeed(await result);
     } catch (error) {
       this.#fail("failed", error);
@@ -123,12 +133,28 @@ class Attempt {
     return undefined;
   }
 
-  #listen(): void {
-    this.#channel.listen((frame) => {
-      if (frame.name !== "A_CANCEL") return;
-      this.#running.cancel(decodeBody<ACancel>(frame.name, frame.body).reason);
-    });
-    process.on("SIGTERM", () => this.#running.cancel("the run was asked to end"));
+  /** From the first operation on, or when the task has lasted a while. */
+  #listening(): Operations {
+    if (this.#parking === undefined) {
+      this.#parking = new Parking(this.#channel, this.#operations, this.#running.identity);
+      this.#channel.listen((frame) => this.#told(frame));
+      process.on("SIGTERM", () => this.#cancel("the run was asked to end"));
+    }
+    return this.#operations;
+  }
+
+  #told(frame: Frame): void {
+    if (frame.name === "A_RESULT")
+      this.#operations.settle(decodeBody<AResult>(frame.name, frame.body));
+    else if (frame.name === "A_PARK") this.#parking?.asked(frame);
+    else if (frame.name === "A_CANCEL")
+      this.#cancel(decodeBody<ACancel>(frame.name, frame.body).reason);
+  }
+
+  /** The signal first: who listens to it knows why the wait ends. */
+  #cancel(reason: string): void {
+    this.#running.cancel(reason);
+    this.#operations.cancel(reason);
   }
 
   #succeed(value: unknown): void {
@@ -141,9 +167,11 @@ class Attempt {
       return;
     }
     this.#phase = "over";
-    this.#channel.send("A_OUTCOME", { kind: OUTCOME.succeeded, outputLen: output?.length });
-    if (output) this.#channel.sendData(STREAM_OUTPUT, output);
-    exit(0);
+    this.#operations.whenDrained(() => {
+      this.#channel.send("A_OUTCOME", { kind: OUTCOME.succeeded, outputLen: output?.length });
+      if (output) this.#channel.sendData(STREAM_OUTPUT, output);
+      exit(0);
+    });
   }
 
   #fail(kind: Exclude<keyof typeof OUTCOME, "succeeded">, error: unknown): void {
@@ -151,14 +179,16 @@ class Attempt {
     this.#phase = "over";
     const { name, message, stack } = failureOf(error);
     process.stderr.write(`${kind === "failed" ? printed(error) : `${kind}: ${message}`}\n`);
-    this.#channel.send("A_OUTCOME", {
-      kind: OUTCOME[kind],
-      errorName: name,
-      errorMessage: message,
-      errorStack: stack,
-      errorDetails: details(error),
+    this.#operations.whenDrained(() => {
+      this.#channel.send("A_OUTCOME", {
+        kind: OUTCOME[kind],
+        errorName: name,
+        errorMessage: message,
+        errorStack: stack,
+        errorDetails: details(error),
+      });
+      exit(1);
     });
-    exit(1);
   }
 
   #loadFailed(error: unknown): void {

@@ -1,13 +1,14 @@
 // The one door between adapter and SDK. Task code brings its own copy of the package; what the two
 // share is named by symbols, and these are the same functions over the same symbols.
 export { definitionOf, shared } from "../../../sdk/typescript/src/brand.ts";
-export { PayloadSchemaValidationError } from "../../../sdk/typescript/src/errors.ts";
+export { taskWait } from "../../../sdk/typescript/src/context.ts";
+export { ConcurrentWaitError, PayloadSchemaValidationError } from "../../../sdk/typescript/src/errors.ts";
 export { parse } from "../../../sdk/typescript/src/schema.ts";
 export type { Config } from "../../../sdk/typescript/src/config.ts";
 export type { TaskContext } from "../../../sdk/typescript/src/context.ts";
 export type { ImageDefinition, ImageStep } from "../../../sdk/typescript/src/image.ts";
 export type { DefinitionRegistry, QueueDefinition } from "../../../sdk/typescript/src/queue.ts";
-export type { RunRuntime } from "../../../sdk/typescript/src/runtime.ts";
+export type { RunRuntime, Settlement } from "../../../sdk/typescript/src/runtime.ts";
 export type { SandboxDefinition } from "../../../sdk/typescript/src/sandbox.ts";
 export type { SecretDefinition } from "../../../sdk/typescript/src/secret.ts";
 export type { TaskDefinition } from "../../../sdk/typescript/src/task.ts";

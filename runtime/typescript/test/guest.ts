@@ -1,7 +1,7 @@
 // The real adapter in a directory laid out as in a guest, with the test as its agent.
 import { execFileSync, spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -13,6 +13,15 @@ import type { ALoaded, ALog, AOutcome, AStart, MessageName } from "../src/messag
 
 const runtime = join(import.meta.dirname, "..");
 const sdk = join(runtime, "../../sdk/typescript");
+const addon = join(
+  runtime,
+  "../..",
+  process.env.B ?? "build",
+  "guest/runtime/typescript/native/reseed.node",
+);
+
+/** Whether `make guest` has been here: without the addon nothing is parked. */
+export const hasAddon = existsSync(addon);
 
 /** HELMR_TEST_NODE is another Node for the adapter, such as the oldest that images may have. */
 const node = process.env.HELMR_TEST_NODE ?? process.execPath;
@@ -48,6 +57,7 @@ export class Guest implements Disposable {
   constructor(files: Files = {}) {
     for (const name of ["task", "deps", "workspace"]) mkdirSync(join(this.root, name));
     cpSync(join(runtime, "dist"), join(this.root, "adapter"), { recursive: true });
+    if (hasAddon) cpSync(addon, join(this.root, "adapter/reseed.node"));
     cpSync(join(sdk, "dist"), join(this.root, "sdk/dist"), { recursive: true });
     /* As a deployment leaves them: types gone, names kept. */
     const plain = Object.entries(files).map(([path, text]) =>
@@ -101,18 +111,21 @@ export class Program {
   readonly ended: Promise<Ended>;
   readonly #frames: Frame[] = [];
   readonly #waiting: { name: MessageName; resolve: (frame: Frame) => void }[] = [];
+  readonly #taken = new Map<MessageName, number>();
 
   constructor(guest: Guest) {
     this.child = spawn(node, [join(guest.root, "adapter/main.js")], {
       cwd: guest.workspace,
       env: { PATH: process.env.PATH, HELMR_CONTROL_FD: "3" },
-      stdio: ["ignore", "pipe", "pipe", "pipe"],
+      stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
     });
-    const reader = new FrameReader("adapter");
-    this.#control.on("data", (chunk: Buffer) => {
-      reader.push(chunk);
-      for (let frame = reader.next(); frame; frame = reader.next()) this.#arrived(frame);
-    });
+    for (const link of [this.#control, this.#barrier]) {
+      const reader = new FrameReader("adapter");
+      link.on("data", (chunk: Buffer) => {
+        reader.push(chunk);
+        for (let frame = reader.next(); frame; frame = reader.next()) this.#arrived(frame);
+      });
+    }
     this.ended = this.#end();
   }
 
@@ -120,8 +133,16 @@ export class Program {
     return this.child.stdio[3] as Duplex;
   }
 
+  get #barrier(): Duplex {
+    return this.child.stdio[4] as Duplex;
+  }
+
   send(name: MessageName, body: object): void {
     this.#control.write(encodeFrame(name, encodeBody(name, body as Record<string, unknown>)));
+  }
+
+  sendBarrier(name: MessageName, body: object): void {
+    this.#barrier.write(encodeFrame(name, encodeBody(name, body as Record<string, unknown>)));
   }
 
   sendData(stream: number, bytes: Buffer): void {
@@ -143,9 +164,24 @@ export class Program {
     return new Promise((resolve) => this.#waiting.push({ name, resolve }));
   }
 
+  /** The body of the first such frame that was not taken before. */
+  async next<T>(name: MessageName): Promise<T> {
+    const before = this.#taken.get(name) ?? 0;
+    this.#taken.set(name, before + 1);
+    const frames = this.#frames.filter((frame) => frame.name === name);
+    const frame =
+      frames[before] ??
+      (await new Promise<Frame>((resolve) => this.#waiting.push({ name, resolve })));
+    return decodeBody<T>(name, frame.body);
+  }
+
   #arrived(frame: Frame): void {
     this.#frames.push(frame);
-    for (const { name, resolve } of this.#waiting) if (name === frame.name) resolve(frame);
+    const served = this.#waiting.filter(({ name }) => name === frame.name);
+    for (const waiting of served) {
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      waiting.resolve(frame);
+    }
   }
 
   async #end(): Promise<Ended> {
