@@ -41,13 +41,14 @@ void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side
     frame_decoder_init(&channel->decoder, peer_of(side));
 }
 
-/* A secret that was sent must not stay behind in our buffers. */
+/* A secret that was sent must not stay behind in our buffers. Only what was used is touched: in a
+ * sandbox a page costs more than its bytes. */
 static void forget(struct channel *channel)
 {
     if (!channel->has_secret)
         return;
-    bytes_wipe(channel->control.bytes, channel->control.cap);
-    bytes_wipe(channel->wire.bytes, channel->wire.cap);
+    bytes_wipe(channel->control.bytes, channel->control.len);
+    bytes_wipe(channel->wire.bytes, channel->wire.len);
     channel->has_secret = false;
 }
 
@@ -125,6 +126,23 @@ bool channel_is_open(const struct channel *channel, uint16_t number, unsigned di
     return stream && (stream->open & direction);
 }
 
+enum { TEXT_OVERHEAD = 256 }; /* tags, lengths and numbers of a message with a secret */
+
+/* At least what the message takes. */
+static size_t room_for(const struct message_info *info, const void *message)
+{
+    if (info->type == MESSAGE_SECRET) {
+        const struct message_secret *secret = message;
+        return secret->name.len + secret->target.len + secret->owner.len + secret->value.len +
+               TEXT_OVERHEAD;
+    }
+    if (info->type == MESSAGE_A_ENV) {
+        const struct message_a_env *variable = message;
+        return variable->name.len + variable->value.len + TEXT_OVERHEAD;
+    }
+    return info->limit;
+}
+
 bool channel_send(struct channel *channel, enum message_type type, const void *message,
                   struct error *err)
 {
@@ -136,7 +154,7 @@ bool channel_send(struct channel *channel, enum message_type type, const void *m
         return error_set(err, ERR_INTERNAL, "message %d is not ours to send", (int)type);
     channel->has_secret |= type == MESSAGE_SECRET || type == MESSAGE_A_ENV;
     if (channel->has_secret)
-        frame_make_room(&channel->control, FRAME_HEADER_LEN + info->limit);
+        frame_make_room(&channel->control, FRAME_HEADER_LEN + room_for(info, message));
     if (!frame_append(&channel->control, type, message, err))
         return error_wrap(err, "sending %s", info->name);
     channel->n_control++;
@@ -301,7 +319,7 @@ static bool take_frame(struct channel *channel, const struct frame *frame,
     arena_finish(&channel->arena);
     /* It was lent from here or from the bytes of channel_read, which wipes those. */
     if (frame->type == MESSAGE_SECRET)
-        bytes_wipe(channel->decoder.pending.bytes, channel->decoder.pending.cap);
+        bytes_wipe(channel->decoder.pending.bytes, channel->decoder.pending.len);
     return is_fine;
 }
 
@@ -487,15 +505,19 @@ static void wire_data(struct channel *channel)
 
 static bool fill_wire(struct channel *channel, struct error *err)
 {
+    if (channel->has_secret)
+        bytes_wipe(channel->wire.bytes, channel->wire.len);
     channel->wire.len = channel->written = 0;
     if (channel->has_secret)
-        frame_make_room(&channel->wire, channel->control.len + (size_t)2 * WIRE_FILL);
+        frame_make_room(&channel->wire, channel->control.len);
     if (channel->control.len && !buf_append(&channel->wire, buf_str(&channel->control), err))
         return false;
     if (channel->has_secret)
         bytes_wipe(channel->control.bytes, channel->control.len);
     channel->control.len = channel->n_control = 0;
-    wire_data(channel);
+    /* Room for data was not made: it goes when the secret has gone. */
+    if (!channel->has_secret)
+        wire_data(channel);
     return true;
 }
 
@@ -509,9 +531,11 @@ bool channel_flush(struct channel *channel, bool *wants_write, struct error *err
     for (;;) {
         if (channel->written == channel->wire.len && !fill_wire(channel, err))
             return false;
+        if (channel->wire.len == 0 && !channel->has_secret)
+            return true;
         if (channel->wire.len == 0) {
             forget(channel);
-            return true;
+            continue;
         }
 
         ssize_t put = write(channel->fd_out, channel->wire.bytes + channel->written,

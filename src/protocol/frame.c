@@ -20,13 +20,16 @@ void frame_make_room(struct buf *buf, size_t more)
         more = buf->max - buf->len;
     if (buf->cap - buf->len >= more)
         return;
-    char *bytes = alloc(buf->len + more);
+    size_t cap = buf->len + more;
+    if (cap < 2 * buf->cap)
+        cap = 2 * buf->cap < buf->max ? 2 * buf->cap : buf->max;
+    char *bytes = alloc(cap);
     if (buf->len)
         memcpy(bytes, buf->bytes, buf->len);
-    bytes_wipe(buf->bytes, buf->cap);
+    bytes_wipe(buf->bytes, buf->len);
     free(buf->bytes);
     buf->bytes = bytes;
-    buf->cap = buf->len + more;
+    buf->cap = cap;
 }
 
 static bool read_header(enum side sender, const char *bytes, struct frame *frame, size_t *len,
