@@ -166,6 +166,7 @@ const struct route server_routes[] = {
     {METHOD_POST, "/api/worker/leases/:lease/release", PERM_WORKER, lease_release_post},
     {METHOD_POST, "/api/worker/leases/:lease/logs", PERM_WORKER, lease_logs_post},
     {METHOD_POST, "/api/worker/leases/:lease/events", PERM_WORKER, lease_events_post},
+    {METHOD_POST, "/api/worker/leases/:lease/ops", PERM_WORKER, lease_ops_post},
     {METHOD_POST, "/api/worker/leases/:lease/finalize", PERM_WORKER, lease_finalize_post},
     {METHOD_POST, "/api/worker/leases/:lease/complete", PERM_WORKER, lease_complete_post},
     {METHOD_POST, "/api/worker/leases/:lease/build/progress", PERM_WORKER, build_progress_post},

@@ -54,14 +54,13 @@ static bool insert_public(struct tx *tx, const struct keys *keys, const struct t
 }
 
 bool token_create(struct tx *tx, const struct keys *keys, const struct token_new *made,
-                  char id[ID_TEXT], struct error *err)
+                  const char *id, struct error *err)
 {
     struct token_secrets secrets;
     uint8_t hash[BLAKE2B_LEN];
     char public_id[ID_TEXT];
     int64_t now = time_now_ms();
 
-    id_make(id);
     id_make(public_id);
     derive_both(keys, 0, id, &secrets);
     keys_hash_token(keys, str_of(secrets.callback), hash);
@@ -84,6 +83,7 @@ bool token_load(struct tx *tx, const char *id, struct arena *arena, struct token
     *token = (struct token_row){
         .timeout_at_ms = row_int(&rows, 0, TOKEN_LOCK_TIMEOUT_AT_MS),
         .data = row_str(&rows, 0, TOKEN_LOCK_DATA),
+        .cancel_reason = row_str(&rows, 0, TOKEN_LOCK_CANCEL_REASON),
     };
     row_id(&rows, 0, TOKEN_LOCK_ID, token->id);
     row_id(&rows, 0, TOKEN_LOCK_ENVIRONMENT_ID, token->environment_id);

@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "model/token_state.h"
 #include "server/hub.h"
+#include "server/input.h"
 #include "server/keys.h"
 #include "server/wait_store.h"
 
@@ -20,7 +21,7 @@ struct token_row {
     char id[ID_TEXT], environment_id[ID_TEXT], run_id[ID_TEXT]; /* run "": none */
     enum token_state state;
     int64_t timeout_at_ms;
-    struct str data; /* canonical JSON, in the arena; ptr NULL: none */
+    struct str data, cancel_reason; /* in the arena; ptr NULL: none; data is canonical JSON */
 };
 
 struct token_new {
@@ -33,9 +34,9 @@ struct token_secrets {
     char callback[TOKEN_TEXT], bearer[TOKEN_TEXT];
 };
 
-/* Makes a token and the public access token that ends with it. */
+/* Makes a token with this id and the public access token that ends with it. */
 bool token_create(struct tx *tx, const struct keys *keys, const struct token_new *made,
-                  char id[ID_TEXT], struct error *err) MUST_USE;
+                  const char *id, struct error *err) MUST_USE;
 
 /* Of a token whose row names this key. False when we do not have that key any more. */
 bool token_secrets_of(const struct keys *keys, struct str key_id, const char *id,

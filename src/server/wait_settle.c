@@ -81,9 +81,8 @@ static bool settled_event(struct tx *tx, const struct wait_row *wait, struct err
     return run_event_append(tx, wait->run_id, &event, err);
 }
 
-/* Row and event; the suspension is the caller's. */
-static bool decide(struct tx *tx, struct wait_row *wait, enum condition_event on,
-                   struct str decision, struct error *err)
+bool wait_decide_only(struct tx *tx, struct wait_row *wait, enum condition_event on,
+                      struct str decision, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     enum wait_condition after = wait->condition;
@@ -143,7 +142,7 @@ static bool deliver_hot(struct tx *tx, const struct wait_row *wait, struct wakes
 bool wait_settle(struct tx *tx, struct wait_row *wait, enum condition_event on, struct str decision,
                  struct wakes *wakes, struct error *err)
 {
-    if (!decide(tx, wait, on, decision, err))
+    if (!wait_decide_only(tx, wait, on, decision, err))
         return false;
     wakes_add(wakes, "run:", wait->run_id);
     switch (wait->suspension) {
@@ -166,7 +165,7 @@ static bool cancel_condition(struct tx *tx, struct wait_row *wait, struct str re
     AUTO(buf_finish) struct buf decision = {.max = WAIT_DECISION_MAX};
 
     if (!wait_decision(CONDITION_CANCEL, (struct str){0}, reason, &decision, err) ||
-        !decide(tx, wait, CONDITION_CANCEL, arena_str(arena, buf_str(&decision)), err))
+        !wait_decide_only(tx, wait, CONDITION_CANCEL, arena_str(arena, buf_str(&decision)), err))
         return false;
     return !wait->owns_token || token_drop(tx, wait->token_id, reason, err);
 }

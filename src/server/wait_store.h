@@ -52,6 +52,10 @@ bool wait_suspend(struct tx *tx, struct wait_row *wait, enum wait_event on, int6
 bool wait_settle(struct tx *tx, struct wait_row *wait, enum condition_event on, struct str decision,
                  struct wakes *wakes, struct error *err) MUST_USE;
 
+/* The row and its event alone; what follows for suspension and run is the caller's. */
+bool wait_decide_only(struct tx *tx, struct wait_row *wait, enum condition_event on,
+                      struct str decision, struct error *err) MUST_USE;
+
 /* {"condition":…} with data of a completed one, a reason of a cancelled or failed one. Both may
  * be absent (ptr NULL): data is null then. */
 bool wait_decision(enum condition_event on, struct str data, struct str reason, struct buf *out,

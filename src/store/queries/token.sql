@@ -24,3 +24,42 @@ ORDER BY timeout_at_ms LIMIT $2;
 INSERT INTO public_access_tokens (id, environment_id, token_hash, key_id, scope_type, scope,
     token_id, max_uses, expires_ms, created_ms)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: token_get (environment, id) -> id, status, timeout_at_ms, data, tags, metadata, wait_id, run_id, completed_by, created_ms, updated_ms, completed_ms, key_id
+SELECT t.id, t.status, t.timeout_at_ms, t.data, t.tags, t.metadata,
+    coalesce(
+        (SELECT w.id FROM waits w WHERE w.token_id = t.id AND w.condition = 'pending'
+            ORDER BY w.id LIMIT 1),
+        (SELECT w.id FROM waits w WHERE w.run_id = t.run_id AND w.token_id = t.id
+            ORDER BY w.created_ms DESC, w.id DESC LIMIT 1)),
+    t.run_id, t.completed_by, t.created_ms, t.updated_ms, t.completed_ms, t.key_id
+FROM tokens t WHERE t.environment_id = $1 AND t.id = $2;
+
+-- name: token_list (environment, before, limit) -> id, status, timeout_at_ms, data, tags, metadata, wait_id, run_id, completed_by, created_ms, updated_ms, completed_ms, key_id
+SELECT t.id, t.status, t.timeout_at_ms, t.data, t.tags, t.metadata,
+    coalesce(
+        (SELECT w.id FROM waits w WHERE w.token_id = t.id AND w.condition = 'pending'
+            ORDER BY w.id LIMIT 1),
+        (SELECT w.id FROM waits w WHERE w.run_id = t.run_id AND w.token_id = t.id
+            ORDER BY w.created_ms DESC, w.id DESC LIMIT 1)),
+    t.run_id, t.completed_by, t.created_ms, t.updated_ms, t.completed_ms, t.key_id
+FROM tokens t WHERE t.environment_id = $1 AND t.id < $2
+ORDER BY t.id DESC LIMIT $3;
+
+-- name: token_list_status (environment, before, limit, status) -> id, status, timeout_at_ms, data, tags, metadata, wait_id, run_id, completed_by, created_ms, updated_ms, completed_ms, key_id
+SELECT t.id, t.status, t.timeout_at_ms, t.data, t.tags, t.metadata,
+    coalesce(
+        (SELECT w.id FROM waits w WHERE w.token_id = t.id AND w.condition = 'pending'
+            ORDER BY w.id LIMIT 1),
+        (SELECT w.id FROM waits w WHERE w.run_id = t.run_id AND w.token_id = t.id
+            ORDER BY w.created_ms DESC, w.id DESC LIMIT 1)),
+    t.run_id, t.completed_by, t.created_ms, t.updated_ms, t.completed_ms, t.key_id
+FROM tokens t WHERE t.environment_id = $1 AND t.status = $4 AND t.id < $2
+ORDER BY t.id DESC LIMIT $3;
+
+-- name: token_of_wait (environment, wait) -> token_id
+SELECT token_id FROM waits WHERE environment_id = $1 AND id = $2;
+
+-- name: token_is_owned (token) -> one
+SELECT 1 FROM tokens t JOIN waits w ON w.run_id = t.run_id AND w.token_id = t.id
+WHERE t.id = $1 AND w.owns_token = 1;

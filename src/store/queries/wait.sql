@@ -1,9 +1,9 @@
--- name: wait_insert (id, environment, run, attempt, lease, op, kind, condition, suspension, params, metadata, tags, timeout, timeout_at, due, token, owns_token, decision, park_at, now, settled, released)
+-- name: wait_insert (id, environment, run, attempt, lease, op, kind, condition, suspension, params, metadata, tags, timeout, timeout_at, due, token, owns_token, decision, park_at, now)
 INSERT INTO waits (id, environment_id, run_id, attempt, lease_id, op, kind, condition, suspension,
     params, metadata, tags, timeout, timeout_at_ms, due_ms, token_id, owns_token, decision,
-    park_at_ms, created_ms, updated_ms, settled_ms, released_ms)
+    park_at_ms, created_ms, updated_ms)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    $20, $21, $22);
+    $20);
 
 -- name: wait_lock (id) -> id, environment_id, run_id, attempt, lease_id, op, kind, condition, suspension, params, metadata, tags, timeout, timeout_at_ms, due_ms, token_id, owns_token, decision, resume_version, resume_number, checkpoint_id, checkpoint_failures, park_at_ms, created_ms, settled_ms
 UPDATE waits SET updated_ms = updated_ms WHERE id = $1
