@@ -13,13 +13,13 @@
 #include "server/deployment_store.h"
 #include "server/lease.h"
 #include "server/outbox.h"
+#include "server/sweep_pass.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
 enum {
     TICK_MS = 250,
     REMIND_MS = 1000,
-    BATCH = 100,
     GRACE_MS = 5 * 1000,
     SILENT_MS = 60 * 1000,
     REGISTERING_MS = 5 * 60 * 1000,
@@ -36,16 +36,6 @@ struct sweeper {
     pthread_cond_t changed;
     bool is_stopping;
 };
-
-struct pass {
-    struct server *server;
-    struct arena arena;
-    int64_t now, last; /* last: when the pass before this one looked */
-};
-
-/* One subject of a job in a transaction of its own: one that fails holds up no other. */
-typedef bool sweep_one(struct pass *pass, struct tx *tx, const char *id, const char *detail,
-                       struct wakes *wakes, struct error *err);
 
 static void apply(struct pass *pass, const char *job, sweep_one *one, const char *id,
                   const char *detail)
@@ -210,8 +200,8 @@ static bool find(struct pass *pass, const struct query *query, const struct valu
     return false;
 }
 
-static void sweep(struct pass *pass, const char *job, const struct query *query,
-                  const struct value *params, size_t n, sweep_one *one)
+void sweep_each(struct pass *pass, const char *job, const struct query *query,
+                const struct value *params, size_t n, sweep_one *one)
 {
     struct rows rows;
 
@@ -221,10 +211,6 @@ static void sweep(struct pass *pass, const char *job, const struct query *query,
         apply(pass, job, one, row_text(&rows, i, 0),
               rows.n_columns > 1 ? row_text(&rows, i, 1) : "");
 }
-
-#define SWEEP(pass, job, query, one, ...)                        \
-    sweep(pass, job, query, (const struct value[]){__VA_ARGS__}, \
-          sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), one)
 
 static void wake_groups(struct pass *pass, const struct query *query, const struct value *params,
                         size_t n)
@@ -254,13 +240,14 @@ static int64_t sweep_since(struct server *server, int64_t last)
     int64_t now = pass.now;
 
     SWEEP(&pass, "leases", &leases_overdue, end_lease, V_INT(now), V_INT(now - GRACE_MS),
-          V_INT(BATCH));
+          V_INT(SWEEP_BATCH));
     SWEEP(&pass, "workers", &workers_silent, lose_worker, V_INT(now - SILENT_MS),
-          V_INT(now - REGISTERING_MS), V_INT(BATCH));
-    SWEEP(&pass, "ttl", &runs_past_ttl, expire_run, V_INT(now), V_INT(BATCH));
-    SWEEP(&pass, "cancel", &runs_past_cancel, end_cancelled, V_INT(now), V_INT(BATCH));
+          V_INT(now - REGISTERING_MS), V_INT(SWEEP_BATCH));
+    SWEEP(&pass, "ttl", &runs_past_ttl, expire_run, V_INT(now), V_INT(SWEEP_BATCH));
+    SWEEP(&pass, "cancel", &runs_past_cancel, end_cancelled, V_INT(now), V_INT(SWEEP_BATCH));
     SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
-          V_INT(now - BUILDING_MAX_MS), V_INT(BATCH));
+          V_INT(now - BUILDING_MAX_MS), V_INT(SWEEP_BATCH));
+    sweep_waits(&pass);
     wake_polls(&pass);
     arena_finish(&pass.arena);
     return now;

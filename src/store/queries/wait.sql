@@ -36,8 +36,10 @@ SELECT id, run_id FROM waits WHERE condition = 'pending' AND due_ms IS NOT NULL 
 ORDER BY due_ms LIMIT $2;
 
 -- name: waits_timed_out (now, limit) -> id, run_id
+-- A wait with a token of its own expires with that.
 SELECT id, run_id FROM waits
 WHERE condition = 'pending' AND timeout_at_ms IS NOT NULL AND timeout_at_ms <= $1
+    AND owns_token = 0
 ORDER BY timeout_at_ms LIMIT $2;
 
 -- name: wait_list (environment, run) -> id, run_id, attempt, kind, condition, suspension, params, metadata, tags, timeout, timeout_at_ms, token_id, checkpoint_id, checkpoint_state, checkpoint_bytes, created_ms, settled_ms, released_ms

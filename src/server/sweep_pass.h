@@ -1,0 +1,28 @@
+/* One pass of the sweeper, for the files that hold its jobs. */
+#pragma once
+
+#include "server/context.h"
+
+enum { SWEEP_BATCH = 100 };
+
+struct pass {
+    struct server *server;
+    struct arena arena;
+    int64_t now, last; /* last: when the pass before this one looked */
+};
+
+/* One subject of a job in a transaction of its own: one that fails holds up no other. `detail` is
+ * the query's second column, or "". */
+typedef bool sweep_one(struct pass *pass, struct tx *tx, const char *id, const char *detail,
+                       struct wakes *wakes, struct error *err);
+
+/* Does `one` for every row of the query. */
+void sweep_each(struct pass *pass, const char *job, const struct query *query,
+                const struct value *params, size_t n, sweep_one *one);
+
+#define SWEEP(pass, job, query, one, ...)                             \
+    sweep_each(pass, job, query, (const struct value[]){__VA_ARGS__}, \
+               sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), one)
+
+/* Timers that are due, waits and tokens whose time is over. */
+void sweep_waits(struct pass *pass);
