@@ -14,6 +14,7 @@ struct head {
     struct str kind, parent, packs;
     struct str_list facts;
     uint32_t n_streams;
+    struct str root, loose;
 };
 
 struct stream {
@@ -29,6 +30,8 @@ static const struct message_field head_fields[] = {
     {"facts",   4, FIELD_LIST,  false, offsetof(struct head, facts),     1,        MANIFEST_FACT_MAX,
      MANIFEST_FACTS_MAX                                                                                           },
     {"streams", 5, FIELD_U32,   true,  offsetof(struct head, n_streams), 4,        4,                            0},
+    {"root",    6, FIELD_BYTES, false, offsetof(struct head, root),      1,        MANIFEST_ROOT_MAX,            0},
+    {"loose",   7, FIELD_BYTES, false, offsetof(struct head, loose),     1,        MANIFEST_LOOSE_MAX,           0},
 };
 
 static const struct message_field stream_fields[] = {
@@ -98,7 +101,9 @@ static bool encode_head(const struct manifest *manifest, struct buf *out, struct
     uint8_t *packs = arena_alloc(&arena, manifest->n_packs * PACK_LEN + 1);
     struct head head = {.kind = manifest->kind,
                         .packs = bytes_of(packs, manifest->n_packs * PACK_LEN),
-                        .n_streams = (uint32_t)manifest->n_streams};
+                        .n_streams = (uint32_t)manifest->n_streams,
+                        .root = manifest->root,
+                        .loose = manifest->loose};
 
     if (manifest->n_streams > MANIFEST_STREAMS_MAX || manifest->n_packs > MANIFEST_PACKS_MAX)
         return error_set(err, ERR_TOO_LARGE, "a manifest cannot have so many streams or packs");
@@ -191,6 +196,10 @@ static bool decode_head(const struct head *head, struct arena *arena, struct man
     manifest->kind = arena_str(arena, head->kind);
     if (head->parent.ptr)
         hex_encode(head->parent, manifest->parent);
+    if (head->root.ptr)
+        manifest->root = arena_str(arena, head->root);
+    if (head->loose.ptr)
+        manifest->loose = arena_str(arena, head->loose);
     manifest->n_packs = head->packs.len / PACK_LEN;
     char(*packs)[SHA256_HEX] = arena_array(arena, manifest->n_packs + 1, SHA256_HEX);
     for (size_t i = 0; i < manifest->n_packs; i++)

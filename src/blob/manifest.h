@@ -20,6 +20,8 @@ enum {
     MANIFEST_FACT_MAX = 65536, /* bytes of name and value */
     MANIFEST_NAME_MAX = 4096,
     MANIFEST_BYTES_MAX = 64 << 20,
+    MANIFEST_ROOT_MAX = 1 << 20,
+    MANIFEST_LOOSE_MAX = 256 << 10,
 };
 
 /* The pack of a chunk that is all zeros and therefore stored nowhere. */
@@ -51,6 +53,10 @@ struct manifest {
     size_t n_streams;
     const struct manifest_fact *facts;
     size_t n_facts;
+
+    /* Of a tree, as blob/tree_writer.c writes them: where its root is, and small chunks that are in
+     * no pack. */
+    struct str root, loose;
 };
 
 /* The digests of the streams are made here. */

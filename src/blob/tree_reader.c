@@ -1,0 +1,139 @@
+#include "blob/tree_reader.h"
+
+#include <string.h>
+
+#include "base/encode.h"
+#include "base/own.h"
+#include "blob/bytes.h"
+#include "blob/tree_writer.h"
+
+struct tree_pack {
+    struct pack_reader reader;
+    int fd;
+    bool is_open;
+};
+
+static bool damaged(struct error *err, const char *what)
+{
+    return error_set(err, ERR_DAMAGED, "a stored tree is damaged: %s", what);
+}
+
+static bool read_manifest(struct tree_reader *reader, const char *digest, struct error *err)
+{
+    struct seal_source source;
+    AUTO_FD int fd = -1;
+
+    if (!reader->source.open(reader->source.arg, digest, &fd, err) ||
+        !seal_source_fd(&fd, &source, err) ||
+        !manifest_read(reader->source.keys, source, digest, &reader->arena, &reader->manifest, err))
+        return false;
+    const struct manifest *manifest = &reader->manifest;
+    const struct manifest_fact *fact = manifest_fact_find(manifest, STR("tree_digest"));
+    if (!str_equal(manifest->kind, STR(TREE_MANIFEST_KIND)) || !manifest->root.ptr || !fact ||
+        !sha256_hex_is_valid(fact->value))
+        return damaged(err, "its manifest is of no tree");
+    memcpy(reader->tree_digest, fact->value.ptr, SHA256_HEX_LEN);
+    return node_chunks_decode(manifest->root, &reader->arena, &reader->root, &reader->n_root, err);
+}
+
+bool tree_reader_init(struct tree_reader *reader, const struct tree_source *source,
+                      const char *manifest, struct error *err)
+{
+    *reader = (struct tree_reader){.source = *source};
+    if (!read_manifest(reader, manifest, err))
+        return false;
+    size_t n = reader->manifest.n_packs;
+    reader->packs = arena_array(&reader->arena, n + 1, sizeof *reader->packs);
+    for (size_t i = 0; i < n; i++)
+        reader->packs[i].fd = -1;
+    return true;
+}
+
+void tree_reader_finish(struct tree_reader *reader)
+{
+    for (size_t i = 0; reader->packs && i < reader->manifest.n_packs; i++) {
+        pack_reader_finish(&reader->packs[i].reader);
+        if (reader->packs[i].fd >= 0)
+            close(reader->packs[i].fd);
+    }
+    arena_finish(&reader->arena);
+    *reader = (struct tree_reader){0};
+}
+
+static bool open_pack(struct tree_reader *reader, size_t index, struct error *err)
+{
+    struct tree_pack *pack = &reader->packs[index];
+    struct seal_source source;
+
+    if (pack->is_open)
+        return true;
+    if (!reader->source.open(reader->source.arg, reader->manifest.packs[index], &pack->fd, err) ||
+        !seal_source_fd(&pack->fd, &source, err) ||
+        !pack_reader_begin(&pack->reader, reader->source.keys, source, err))
+        return false;
+    pack->is_open = true;
+    return true;
+}
+
+/* Those came with the manifest, which has been checked as a whole. */
+static bool find_loose(const struct tree_reader *reader, const struct node_chunk *chunk,
+                       struct str *bytes)
+{
+    struct str rest = reader->manifest.loose;
+
+    while (rest.len > NODE_CHUNK_LEN) {
+        size_t len = get_u32((const uint8_t *)rest.ptr + CHUNK_ID_LEN);
+
+        if (len > rest.len - NODE_CHUNK_LEN)
+            return false;
+        *bytes = (struct str){rest.ptr + NODE_CHUNK_LEN, len};
+        if (memcmp(rest.ptr, chunk->id, CHUNK_ID_LEN) == 0)
+            return true;
+        rest = (struct str){bytes->ptr + len, rest.len - NODE_CHUNK_LEN - len};
+    }
+    return false;
+}
+
+/* Borrowed until the next one. */
+static bool find_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
+                       struct str *bytes, struct error *err)
+{
+    if (find_loose(reader, chunk, bytes))
+        return bytes->len == chunk->len || damaged(err, "a chunk has another length");
+    for (size_t i = 0; i < reader->manifest.n_packs; i++) {
+        if (!open_pack(reader, i, err))
+            return false;
+        if (!pack_reader_has(&reader->packs[i].reader, chunk->id))
+            continue;
+        if (!pack_reader_chunk(&reader->packs[i].reader, chunk->id, bytes, err))
+            return false;
+        return bytes->len == chunk->len || damaged(err, "a chunk has another length");
+    }
+    return damaged(err, "a chunk is nowhere");
+}
+
+static bool read_chunks(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,
+                        struct buf *out, struct error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct str bytes;
+        if (!find_chunk(reader, &chunks[i], &bytes, err) || !buf_append(out, bytes, err))
+            return false;
+    }
+    return true;
+}
+
+bool tree_reader_node(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,
+                      struct arena *arena, struct node *node, struct error *err)
+{
+    AUTO(buf_finish) struct buf bytes = {.max = NODE_BYTES_MAX};
+
+    return read_chunks(reader, chunks, n, &bytes, err) &&
+           node_decode(arena_str(arena, buf_str(&bytes)), arena, node, err);
+}
+
+bool tree_reader_file(struct tree_reader *reader, const struct node_entry *entry, struct buf *out,
+                      struct error *err)
+{
+    return read_chunks(reader, entry->chunks, entry->n_chunks, out, err);
+}

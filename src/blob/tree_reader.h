@@ -1,0 +1,43 @@
+/* Reads a tree that tree_writer wrote: directories and contents by their chunks, from the manifest
+ * itself or from the packs it lists, each opened when it is first needed.
+ *
+ * Everything read is checked against what names it; ERR_DAMAGED when it is not that.
+ */
+#pragma once
+
+#include "blob/manifest.h"
+#include "blob/node.h"
+#include "blob/pack.h"
+
+/* A sealed object by the digest of its bytes; the reader closes the descriptor. */
+typedef bool tree_open_object(void *arg, const char *digest, int *fd, struct error *err);
+
+struct tree_source {
+    const struct seal_keys *keys;
+    tree_open_object *open;
+    void *arg;
+};
+
+struct tree_reader {
+    struct tree_source source;
+    struct arena arena;
+    struct manifest manifest;
+    struct tree_pack *packs; /* as many as the manifest lists */
+    const struct node_chunk *root;
+    size_t n_root;
+    char tree_digest[SHA256_HEX];
+};
+
+/* Reads the manifest of that digest. What it allocates tree_reader_finish releases, also after a
+ * failure. */
+bool tree_reader_init(struct tree_reader *reader, const struct tree_source *source,
+                      const char *manifest, struct error *err) MUST_USE;
+void tree_reader_finish(struct tree_reader *reader);
+
+/* The directory that these chunks are, into the arena. */
+bool tree_reader_node(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,
+                      struct arena *arena, struct node *node, struct error *err) MUST_USE;
+
+/* Appends the contents of a file. */
+bool tree_reader_file(struct tree_reader *reader, const struct node_entry *entry, struct buf *out,
+                      struct error *err) MUST_USE;

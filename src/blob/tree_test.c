@@ -1,0 +1,242 @@
+/* Trees through the store: written as a guest's stream comes, read back by their manifest. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/test.h"
+#include "blob/testing.h"
+#include "blob/tree_reader.h"
+#include "blob/tree_writer.h"
+
+/* A folder of sealed objects, each called by its digest. */
+struct shelf {
+    char path[64];
+    size_t n_objects;
+};
+
+static bool put_object(void *arg, int fd, const struct seal_facts *facts, struct error *err)
+{
+    struct shelf *shelf = arg;
+    AUTO_FREE uint8_t *bytes = alloc(facts->size);
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", shelf->path, facts->digest);
+    if (pread(fd, bytes, facts->size, 0) != (ssize_t)facts->size)
+        return error_errno(err, "read an object");
+    shelf->n_objects++;
+    return file_publish(path, (struct str){(const char *)bytes, facts->size}, 0600, err);
+}
+
+static bool open_object(void *arg, const char *digest, int *fd, struct error *err)
+{
+    const struct shelf *shelf = arg;
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", shelf->path, digest);
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    return *fd >= 0 || error_errno(err, "open %s", path);
+}
+
+static void open_shelf(struct shelf *shelf)
+{
+    *shelf = (struct shelf){.path = "/tmp/helmr-tree-XXXXXX"};
+    if (!mkdtemp(shelf->path))
+        abort();
+}
+
+static void close_shelf(struct shelf *shelf)
+{
+    struct error err;
+
+    if (!folder_remove(shelf->path, &err))
+        abort();
+}
+
+struct sample {
+    struct tree_entry entry;
+    struct str bytes;
+};
+
+#define FILE_OF(at, text)         \
+    {                             \
+        {.kind = TREE_FILE,       \
+         .path = STR(at),         \
+         .mode = 0644,            \
+         .size = sizeof text - 1, \
+         .mtime_ns = 5},          \
+        STR(text) \
+}
+
+static const struct sample samples[] = {
+    FILE_OF("a.txt", "hello\n"),
+    {{.kind = TREE_DIRECTORY, .path = STR("dir"), .mode = 0755, .is_opaque = true},         {0}},
+    {{.kind = TREE_WHITEOUT, .path = STR("dir/gone")},                                      {0}},
+    {{.kind = TREE_FILE, .path = STR("dir/one"), .mode = 0600, .size = 3, .link_group = 1},
+                          STR("xyz")                                                                                },
+    {{.kind = TREE_DIRECTORY, .path = STR("dir/sub"), .mode = 0700},                        {0}},
+    {{.kind = TREE_FILE,
+      .path = STR("dir/sub/two"),
+      .mode = 0600,
+      .link_group = 1,
+      .is_linked = true},
+                          {0}                                                                                       },
+    {{.kind = TREE_SYMLINK, .path = STR("dir.link"), .mode = 0777, .target = STR("dir")},   {0}},
+    FILE_OF("empty", ""),
+};
+
+static bool write_samples(struct tree_writer *writer, struct tree_facts *facts, struct error *err)
+{
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        const struct sample *sample = &samples[i];
+        bool has_bytes = sample->entry.kind == TREE_FILE && !sample->entry.is_linked;
+        if (!tree_writer_entry(writer, &sample->entry, err) ||
+            (has_bytes && !tree_writer_bytes(writer, sample->bytes, true, err)))
+            return false;
+    }
+    return tree_writer_end(writer, facts, err);
+}
+
+static void drop_writer(struct tree_writer **writer)
+{
+    tree_writer_destroy(*writer);
+}
+
+static struct tree_writer *writer_for(struct shelf *shelf, const struct seal_keys *keys)
+{
+    const struct tree_plan plan = {keys, shelf->path, put_object, shelf};
+
+    return tree_writer_create(&plan);
+}
+
+static const struct node_entry *entry_of(const struct node *node, const char *name)
+{
+    for (size_t i = 0; i < node->n; i++)
+        if (str_equal(node->entries[i].name, str_of(name)))
+            return &node->entries[i];
+    return NULL;
+}
+
+TEST(a_small_tree_is_one_object_and_reads_back_equal)
+{
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    AUTO(drop_writer) struct tree_writer *writer = writer_for(&shelf, &keys);
+    struct tree_facts facts;
+    struct error err;
+    CHECK(write_samples(writer, &facts, &err));
+    CHECK(shelf.n_objects == 1 && facts.n_objects == 1);
+    CHECK_STR(facts.objects[0].digest, facts.manifest);
+    CHECK(facts.n_entries == COUNT_OF(samples) && facts.n_bytes == 9);
+
+    const struct tree_source source = {&keys, open_object, &shelf};
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    AUTO(arena_finish) struct arena arena = {0};
+    struct node root, dir, sub;
+    CHECK(tree_reader_init(&reader, &source, facts.manifest, &err));
+    CHECK_STR(reader.tree_digest, facts.tree_digest);
+    CHECK(tree_reader_node(&reader, reader.root, reader.n_root, &arena, &root, &err));
+    CHECK(root.n == 4);
+    const struct node_entry *entry = entry_of(&root, "dir");
+    CHECK(entry && entry->is_opaque && entry->mode == 0755);
+    CHECK(tree_reader_node(&reader, entry->chunks, entry->n_chunks, &arena, &dir, &err));
+    CHECK(dir.n == 3 && dir.entries[0].kind == TREE_WHITEOUT);
+    entry = entry_of(&dir, "sub");
+    CHECK(tree_reader_node(&reader, entry->chunks, entry->n_chunks, &arena, &sub, &err));
+    CHECK(sub.n == 1 && sub.entries[0].size == 3 && sub.entries[0].link_group == 1);
+    AUTO(buf_finish) struct buf bytes = {.max = KIB(1)};
+    CHECK(tree_reader_file(&reader, &sub.entries[0], &bytes, &err));
+    CHECK(str_equal(buf_str(&bytes), STR("xyz")));
+    entry = entry_of(&root, "dir.link");
+    CHECK(entry && str_equal(entry->target, STR("dir")));
+    entry = entry_of(&root, "empty");
+    CHECK(entry && entry->size == 0 && entry->n_chunks == 0);
+}
+
+/* One file of noise with its time, as a tree. */
+static bool write_file(struct shelf *shelf, const struct seal_keys *keys, struct str bytes,
+                       int64_t mtime_ns, struct tree_facts *facts, struct error *err)
+{
+    AUTO(drop_writer) struct tree_writer *writer = writer_for(shelf, keys);
+    const struct tree_entry folder = {.kind = TREE_DIRECTORY, .path = STR("d"), .mode = 0755};
+    const struct tree_entry entry = {.kind = TREE_FILE,
+                                     .path = STR("d/noise"),
+                                     .mode = 0644,
+                                     .mtime_ns = mtime_ns,
+                                     .size = bytes.len};
+    size_t half = bytes.len / 2;
+
+    bool fine =
+        tree_writer_entry(writer, &folder, err) && tree_writer_entry(writer, &entry, err) &&
+        tree_writer_bytes(writer, (struct str){bytes.ptr, half}, false, err) &&
+        tree_writer_bytes(writer, (struct str){bytes.ptr + half, bytes.len - half}, true, err) &&
+        tree_writer_end(writer, facts, err);
+    facts->objects = NULL;
+    return fine;
+}
+
+TEST(a_large_file_goes_to_packs_and_reads_back_equal)
+{
+    enum { LEN = 40 << 20 };
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    AUTO_FREE uint8_t *noise = alloc(LEN);
+    test_noise(3, noise, LEN);
+    struct str bytes = {(const char *)noise, LEN};
+    struct tree_facts facts;
+    struct error err;
+    CHECK(write_file(&shelf, &keys, bytes, 1, &facts, &err));
+    CHECK(facts.n_objects == 3);
+
+    const struct tree_source source = {&keys, open_object, &shelf};
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(buf_finish) struct buf read = {.max = LEN};
+    struct node root, dir;
+    CHECK(tree_reader_init(&reader, &source, facts.manifest, &err));
+    CHECK(tree_reader_node(&reader, reader.root, reader.n_root, &arena, &root, &err));
+    CHECK(tree_reader_node(&reader, root.entries[0].chunks, root.entries[0].n_chunks, &arena, &dir,
+                           &err));
+    CHECK(tree_reader_file(&reader, &dir.entries[0], &read, &err));
+    CHECK(str_equal(buf_str(&read), bytes));
+}
+
+TEST(times_change_the_root_digest_and_not_the_tree_digest)
+{
+    struct seal_keys keys = test_keys(0, 1), others = test_keys(1, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    struct tree_facts first, later, rotated, other;
+    struct error err;
+    CHECK(write_file(&shelf, &keys, STR("same"), 1, &first, &err));
+    CHECK(write_file(&shelf, &keys, STR("same"), 2, &later, &err));
+    CHECK(write_file(&shelf, &others, STR("same"), 1, &rotated, &err));
+    CHECK(write_file(&shelf, &keys, STR("sane"), 1, &other, &err));
+    CHECK_STR(later.tree_digest, first.tree_digest);
+    CHECK(strcmp(later.root_digest, first.root_digest) != 0);
+    CHECK_STR(rotated.tree_digest, first.tree_digest);
+    CHECK_STR(rotated.root_digest, first.root_digest);
+    CHECK(strcmp(other.tree_digest, first.tree_digest) != 0);
+}
+
+TEST(a_manifest_under_another_name_is_refused)
+{
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    struct tree_facts first, second;
+    char from[160], to[160];
+    struct error err;
+    CHECK(write_file(&shelf, &keys, STR("one"), 1, &first, &err));
+    CHECK(write_file(&shelf, &keys, STR("two"), 1, &second, &err));
+    snprintf(from, sizeof from, "%s/%s", shelf.path, second.manifest);
+    snprintf(to, sizeof to, "%s/%s", shelf.path, first.manifest);
+    CHECK(rename(from, to) == 0);
+    const struct tree_source source = {&keys, open_object, &shelf};
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    CHECK(!tree_reader_init(&reader, &source, first.manifest, &err) && err.code == ERR_DAMAGED);
+}
+
+TEST_MAIN()
