@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "protocol/message.h"
+#include "worker/compat.h"
 
 enum { CALL_TIMEOUT_MS = 15 * 1000, ENROL_MS = 60 * 1000, CREDENTIAL_MAX = 512, LIST_MAX = 32 };
 
@@ -256,6 +257,10 @@ bool enrol_activate(struct worker *worker, struct line *line, struct error *err)
                            .build_slots = total.build_slots,
                            .max_vcpus = total.cpu_millis / 1000,
                            .max_memory_mib = total.memory_mib,
+                           .memory_checkpoint = worker->engine->save,
+                           .checkpoint_key_id = str_of(worker->checkpoint_key_id),
+                           .compat = str_of(worker->compat),
+                           .compat_facts = compat_facts(worker, &arena),
                            },
     };
     const struct exchange exchange = {

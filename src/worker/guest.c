@@ -229,7 +229,7 @@ static bool watch_lease(struct guest *guest, struct error *err)
     return loop_add(guest->loop, guest->lease->wake, LOOP_READ, on_wake, guest, &guest->wake, err);
 }
 
-static bool watch(struct guest *guest, struct error *err)
+bool guest_watch_channel(struct guest *guest, struct error *err)
 {
     int channel = instance_channel(guest->instance);
 
@@ -242,7 +242,7 @@ static bool watch(struct guest *guest, struct error *err)
 }
 
 /* What the sandbox is made of stays on this host until the guest is stopped. */
-static bool hold_files(struct guest *guest, const struct sandbox_spec *spec, struct error *err)
+bool guest_hold_files(struct guest *guest, const struct sandbox_spec *spec, struct error *err)
 {
     struct stat held, there;
 
@@ -260,8 +260,7 @@ static bool hold_files(struct guest *guest, const struct sandbox_spec *spec, str
            error_set(err, ERR_UNAVAILABLE, "%s has gone", spec->bundle);
 }
 
-bool guest_start(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
-                 struct failure *failure, struct guest **guest, struct error *err)
+struct guest *guest_make(struct worker *worker, struct lease *lease, struct failure *failure)
 {
     struct guest *made = alloc(sizeof *made);
 
@@ -276,22 +275,40 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
         .pinged_ms = time_boot_ms(),
         .ponged_ms = time_boot_ms(),
     };
-    *failure = (struct failure){0};
-    *guest = made;
     if (made->room_fd < 0)
-        return error_errno(err, "eventfd");
-    if (!hold_files(made, spec, err))
+        abort();
+    *failure = (struct failure){0};
+    return made;
+}
+
+bool guest_start(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
+                 struct failure *failure, struct guest **guest, struct error *err)
+{
+    struct guest *made = *guest = guest_make(worker, lease, failure);
+
+    if (!guest_hold_files(made, spec, err))
         return guest_fail(made, "start", "mount_failed", err);
     if (!worker->engine->start(worker->host, spec, &made->instance, err))
         return guest_fail(made, "start", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);
-    if (!watch(made, err))
+    if (!guest_watch_channel(made, err))
         return guest_fail(made, "start", "boot_failed", err);
     if (!guest_wait_for(made, &made->has_hello, time_boot_ms() + HELLO_MS, err))
         return guest_fail(made, "start", "boot_failed", err);
     made->ponged_ms = time_boot_ms();
     return true;
+}
+
+void guest_make_identity(char boot_id[ID_TEXT], char machine_id[33])
+{
+    size_t n = 0;
+
+    id_make(boot_id);
+    for (size_t i = 0; i < ID_LEN; i++)
+        if (boot_id[i] != '-')
+            machine_id[n++] = boot_id[i];
+    machine_id[n] = '\0';
 }
 
 bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct error *err)
@@ -301,11 +318,7 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
     char entropy[64], machine_id[33], boot_id[ID_TEXT];
 
     random_bytes(entropy, sizeof entropy);
-    id_make(boot_id);
-    for (size_t i = 0, n = 0; i < ID_LEN; i++)
-        if (boot_id[i] != '-')
-            machine_id[n++] = boot_id[i];
-    machine_id[32] = '\0';
+    guest_make_identity(boot_id, machine_id);
 
     struct message_setup message = {
         .id = ++guest->number,

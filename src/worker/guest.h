@@ -16,7 +16,8 @@
 /* Why an attempt or a build ended badly: what the server is told. */
 struct failure {
     const char *layer, *kind, *stage;
-    bool retryable; /* the platform's fault: deliver again */
+    const char *code; /* for the server to act on; NULL: none */
+    bool retryable;   /* the platform's fault: deliver again */
     char text[1024];
 };
 
@@ -131,6 +132,44 @@ bool guest_answer(struct guest *guest, uint64_t op, enum op_status status, struc
 
 /* While it is true a stop of the worker is news and no end: there is something to be saved. */
 void guest_outlive_stop(struct guest *guest, bool outlives);
+
+/* --- leaving this worker and coming back ---
+ *
+ * A program that waits is frozen, its agent paused, the sandbox saved to a folder in memory and
+ * ended. What is frozen can be thawed; once paused only guest_restore brings it back. */
+
+/* The program goes no further and everything it printed has come. ERR_CONFLICT when it is busy
+ * with more than its wait: then nothing is changed. */
+bool guest_freeze(struct guest *guest, struct error *err) MUST_USE;
+bool guest_thaw(struct guest *guest, struct error *err) MUST_USE;
+
+enum { GUEST_NONCE_LEN = 16 };
+
+/* Of a frozen program, or of one that waits at the gate: secrets leave its memory and the agent
+ * says nothing more until it hears the nonce. */
+bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[GUEST_NONCE_LEN],
+                 struct error *err) MUST_USE;
+
+/* The sandbox is over after it. */
+bool guest_save(struct guest *guest, int folder, struct error *err) MUST_USE;
+
+/* As guest_start, set up and launched: the program is where it was when it was paused. */
+bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
+                   int folder, const uint8_t nonce[GUEST_NONCE_LEN],
+                   const struct guest_listener *listener, struct failure *failure,
+                   struct guest **guest, struct error *err) MUST_USE;
+
+/* Before the program may go on anywhere: time, entropy, identity and network are as of now. */
+bool guest_reestablish(struct guest *guest, bool has_network, struct error *err) MUST_USE;
+
+/* What a program that waits is given, once and for all: it has consumed it when this returns. */
+struct guest_resumption {
+    uint64_t op;
+    int64_t version; /* a program ignores one it has seen */
+    struct str answer, identity;
+};
+bool guest_resume(struct guest *guest, const struct guest_resumption *resumption,
+                  struct error *err) MUST_USE;
 
 /* True when the program was ended because of its limit, or because of a cancel. */
 bool guest_was_timed_out(const struct guest *guest);

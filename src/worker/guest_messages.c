@@ -5,6 +5,8 @@
 #include "worker/guest_state.h"
 #include "worker/worker.h"
 
+enum { CLOCK_OFFSET_MAX_MS = 2000 }; /* with the message's own way, on a busy host */
+
 uint16_t guest_stream_number(uint32_t program, enum guest_stream which)
 {
     return (uint16_t)(program * 8 + 1 + (unsigned)which * 2);
@@ -128,7 +130,7 @@ static void take_launch_failure(struct guest *guest, const struct message_launch
     guest_break_off(guest, &err);
 }
 
-static void take_error(struct guest *guest, const struct message_error *error)
+static void break_with(struct guest *guest, const struct message_error *error)
 {
     static const char *const of_image[] = {"unsafe_path", "image_root_invalid"};
     struct error err;
@@ -151,6 +153,15 @@ static void take_error(struct guest *guest, const struct message_error *error)
     guest_break_off(guest, &err);
 }
 
+static void take_error(struct guest *guest, const struct message_error *error)
+{
+    if (str_equal(error->stage, STR("freeze"))) {
+        guest->is_refused = guest->is_frozen = true;
+        return;
+    }
+    break_with(guest, error);
+}
+
 static bool answer_hello(struct guest *guest, const struct message_hello *hello, struct error *err)
 {
     const struct lease *lease = guest->lease;
@@ -167,6 +178,7 @@ static bool answer_hello(struct guest *guest, const struct message_hello *hello,
         return error_set(err, ERR_UNSUPPORTED, "the agent speaks ABI %u, not %d", hello->abi,
                          MESSAGE_ABI);
     guest->has_hello = true;
+    guest->generation = welcome.generation;
     return channel_send(&guest->channel, MESSAGE_WELCOME, &welcome, err);
 }
 
@@ -184,6 +196,22 @@ static bool take_op(struct guest *guest, const struct message_op *asked, struct 
     *last = op;
     guest->is_stirred = true;
     return buf_append(&op->body, asked->body, err);
+}
+
+/* Every row of the restore contract is proved, or the sandbox is of no use. */
+static bool take_reestablished(struct guest *guest, const struct message_reestablished *done,
+                               struct error *err)
+{
+    int64_t offset = (int64_t)(done->realtime_ns / 1000000) - time_now_ms();
+
+    if (!done->entropy_ok || !done->network_ok || done->generation != guest->generation ||
+        offset > CLOCK_OFFSET_MAX_MS || offset < -CLOCK_OFFSET_MAX_MS)
+        return error_set(err, ERR_GONE,
+                         "the restored sandbox is not as of now: entropy %u, network %u, clock off "
+                         "by %lld ms",
+                         done->entropy_ok, done->network_ok, (long long)offset);
+    guest->is_reestablished = true;
+    return true;
 }
 
 static void take_end(struct guest *guest)
@@ -228,6 +256,11 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_LAUNCH_FAILED: take_launch_failure(guest, &message->launch_failed); break;
     case MESSAGE_ERROR: take_error(guest, &message->error); break;
     case MESSAGE_DONE: guest->is_done = true; break;
+    case MESSAGE_FROZEN: guest->is_frozen = true; break;
+    case MESSAGE_THAWED: guest->is_thawed = true; break;
+    case MESSAGE_PAUSED: guest->is_paused = true; break;
+    case MESSAGE_REESTABLISHED: return take_reestablished(guest, &message->reestablished, err);
+    case MESSAGE_CONSUMED: guest->has_consumed = true; break;
     default: break; /* later kinds answer requests this worker does not make */
     }
     return true;

@@ -27,9 +27,12 @@ struct guest {
     bool is_drained;     /* everything queued is on the wire */
     bool has_secrets;    /* the agent has all that were sent */
     bool awaits_secrets; /* a launched program is getting some */
-    bool is_stirred;     /* something happened that whoever watches should look at */
-    bool outlives_stop;  /* the end of the worker is told to who watches, not obeyed */
-    bool is_layer;       /* the agent has mount points of its own to take away at the end */
+    bool is_frozen, is_thawed, is_paused, is_reestablished, has_consumed;
+    bool is_refused; /* the freeze: the program was busy */
+    uint64_t generation;
+    bool is_stirred;    /* something happened that whoever watches should look at */
+    bool outlives_stop; /* the end of the worker is told to who watches, not obeyed */
+    bool is_layer;      /* the agent has mount points of its own to take away at the end */
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
 
@@ -75,6 +78,15 @@ bool guest_end_instance(struct guest *guest);
 /* Puts what is queued on the wire. */
 void guest_flush(struct guest *guest);
 struct str guest_keep(struct guest *guest, struct str text);
+
+/* A new one: what tells a sandbox from every other. */
+void guest_make_identity(char boot_id[ID_TEXT], char machine_id[33]);
+
+/* A guest without a sandbox yet, and the callbacks of one that has a channel. */
+struct guest *guest_make(struct worker *worker, struct lease *lease, struct failure *failure);
+bool guest_watch_channel(struct guest *guest, struct error *err) MUST_USE;
+bool guest_hold_files(struct guest *guest, const struct sandbox_spec *spec,
+                      struct error *err) MUST_USE;
 
 /* Loop callbacks; arg is the guest. */
 loop_ready guest_on_socket, guest_on_process_end;

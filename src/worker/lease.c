@@ -191,6 +191,16 @@ void lease_park(struct lease_table *table, struct str id)
     pthread_mutex_unlock(&table->lock);
 }
 
+void lease_park_all(struct lease_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    for (struct lease *lease = table->first; lease; lease = lease->next) {
+        lease->park_wanted = true;
+        wake(lease);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
 bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *arena,
                        struct str *answer)
 {

@@ -78,6 +78,7 @@ void lease_cancel(struct lease_table *table, struct str id, struct str reason, b
 void lease_stop_all(struct lease_table *table);
 void lease_answer(struct lease_table *table, struct str id, struct str wait_id, struct str answer);
 void lease_park(struct lease_table *table, struct str id);
+void lease_park_all(struct lease_table *table); /* the worker wants to be empty */
 
 /* The answer to that wait, if it has come; in the arena, and forgotten here. */
 bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *arena,

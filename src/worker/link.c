@@ -16,7 +16,7 @@ enum {
     RETRY_FIRST_MS = 100,
     RETRY_MAX_MS = 1000,
     OBJECT_STALL_MS = 60 * 1000,
-    OBJECT_SMALL_MAX = 4 * 1024 * 1024, /* of one whose size is not known */
+    OBJECT_UNSIZED_MAX = 72 * 1024 * 1024, /* of one whose size is not known: a full pack */
 };
 
 static const char *const headers[] = {WORKER_PROTOCOL_HEADER, NULL};
@@ -205,7 +205,7 @@ static bool take_bytes(void *arg, struct str bytes)
     struct download *down = arg;
 
     down->got += (int64_t)bytes.len;
-    if (down->got > (down->size < 0 ? OBJECT_SMALL_MAX : down->size))
+    if (down->got > (down->size < 0 ? OBJECT_UNSIZED_MAX : down->size))
         return false;
     sha256_update(&down->hash, bytes);
     down->failed = !fd_write_all(down->fd, bytes, down->err);

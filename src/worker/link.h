@@ -73,7 +73,7 @@ bool line_insist(struct line *line, const struct exchange *exchange, int64_t unt
                  struct arena *arena, struct error *err) MUST_USE;
 
 /* Objects by digest: a file down or up. The digest of what came is checked; a size of -1 is not
- * known, and at most 4 MiB. */
+ * known, and at most 72 MiB. */
 bool line_fetch(struct line *line, const char *digest, int64_t size, int fd,
                 struct error *err) MUST_USE;
 bool line_store(struct line *line, const char *digest, int64_t size, int fd,

@@ -309,6 +309,14 @@ bool output_create(struct lease *lease, int room, struct output **output, struct
     return true;
 }
 
+void output_set_room(struct output *output, int room)
+{
+    pthread_mutex_lock(&output->lock);
+    output->room = room;
+    output->held_back = false;
+    pthread_mutex_unlock(&output->lock);
+}
+
 bool output_flush(struct output *output, struct error *err)
 {
     for (size_t i = 0; output->redactor && i < OUTPUT_STREAMS; i++)

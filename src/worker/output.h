@@ -19,6 +19,9 @@ bool output_create(struct lease *lease, int room, struct output **output,
                    struct error *err) MUST_USE;
 void output_destroy(struct output *output);
 
+/* Another guest goes on with it: that is whom to wake from now on. */
+void output_set_room(struct output *output, int room);
+
 /* From here on every stream and event goes through it; it outlives the output. NULL changes
  * nothing. */
 void output_redact(struct output *output, const struct redactor *redactor);
@@ -31,5 +34,6 @@ void output_event(struct output *output, const char *kind, struct str attributes
 
 int64_t output_end(const struct output *output, enum output_stream stream);
 
-/* Waits until everything added is stored. Nothing may be added afterwards. */
+/* Waits until everything added is stored, also what was held back because it may have been the
+ * beginning of a secret. */
 bool output_flush(struct output *output, struct error *err) MUST_USE;

@@ -199,6 +199,12 @@ void *build_poller_main(void *arg)
     return poll_for_work(arg, true);
 }
 
+static void drain(struct worker *worker)
+{
+    atomic_store(&worker->draining, true);
+    lease_park_all(&worker->leases);
+}
+
 static void take_message(struct worker *worker, const struct wire_message *message)
 {
     if (str_equal(message->type, STR("cancel")))
@@ -208,7 +214,7 @@ static void take_message(struct worker *worker, const struct wire_message *messa
     else if (str_equal(message->type, STR("park_now")))
         lease_park(&worker->leases, message->lease_id);
     else if (str_equal(message->type, STR("drain")))
-        atomic_store(&worker->draining, true);
+        drain(worker);
     else if (str_equal(message->type, STR("undrain")))
         atomic_store(&worker->draining, false);
     else

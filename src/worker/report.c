@@ -199,6 +199,7 @@ static void reject(struct lease *lease, struct line *line, const struct failure 
         .fence = {lease->worker->link.epoch, lease->sequence, str_of(lease->id)},
         .layer = str_of(failure->layer ? failure->layer : "guest_runtime"),
         .failure_kind = str_of(failure->kind ? failure->kind : "boot_failed"),
+        .code = failure->code ? str_of(failure->code) : (struct str){0},
         .stage = str_of(failure->stage ? failure->stage : "start"),
         .text = str_of(failure->text),
         .retryable = failure->retryable,

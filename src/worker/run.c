@@ -9,46 +9,24 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "worker/bundle.h"
-#include "worker/guest.h"
 #include "worker/image_share.h"
-#include "worker/output.h"
 #include "worker/report.h"
-#include "worker/run_secrets.h"
+#include "worker/run.h"
 #include "worker/standby.h"
 #include "worker/worker.h"
 
-enum { CALL_TIMEOUT_MS = 15 * 1000, START_DEADLINE_MS = 30 * 1000, PHASES_MAX = 8 };
+enum { START_DEADLINE_MS = 30 * 1000 };
 
-struct run {
-    struct lease *lease;
-    struct worker *worker;
-    const struct wire_run_grant *grant;
-    struct line line;
-    struct arena arena;
-    struct guest *guest;
-    struct output *output;
-    struct run_secrets secrets; /* until the guest has them */
-    struct redactor *redactor;  /* NULL: the task has no secrets */
-    struct failure failure;
-    struct image image;
-    struct sandbox_spec spec;
-    struct wire_phase phases[PHASES_MAX];
-    size_t n_phases;
-    int64_t phase_ms, begun_ms, started_ms;
-    const char *start; /* boot, or standby: made before it was asked for */
-    bool is_started;   /* the server has recorded the start */
-};
-
-static void end_phase(struct run *run, const char *step)
+void run_end_phase(struct run *run, const char *step)
 {
     int64_t now = time_boot_ms();
 
-    if (run->n_phases < PHASES_MAX)
+    if (run->n_phases < RUN_PHASES_MAX)
         run->phases[run->n_phases++] = (struct wire_phase){str_of(step), now - run->phase_ms};
     run->phase_ms = now;
 }
 
-static struct wire_fence fence_of(const struct run *run)
+struct wire_fence run_fence(const struct run *run)
 {
     return (struct wire_fence){run->worker->link.epoch, run->lease->sequence,
                                str_of(run->lease->id)};
@@ -172,14 +150,14 @@ static void take_log(void *arg, const struct message_log *log)
 
 static bool begin(struct run *run, struct error *err)
 {
-    struct wire_begin message = {fence_of(run)};
+    struct wire_begin message = {run_fence(run)};
     struct wire_begun answer = {0};
     const struct exchange exchange = {
         .route = arena_printf(&run->arena, "leases/%s/begin", run->lease->id),
         .request_fields = wire_begin_fields,
         .request = &message,
         ANSWER(wire_begun_fields, answer),
-        .timeout_ms = CALL_TIMEOUT_MS,
+        .timeout_ms = RUN_CALL_MS,
         .is_secret = true,
     };
 
@@ -189,11 +167,10 @@ static bool begin(struct run *run, struct error *err)
     return true;
 }
 
-/* The release gate: from here on "did it start?" has an answer. */
-static bool pass_gate(struct run *run, struct error *err)
+bool run_pass_gate(struct run *run, struct error *err)
 {
     struct wire_start message = {
-        .fence = fence_of(run),
+        .fence = run_fence(run),
         .engine = str_of(run->worker->engine->name),
         .grade = str_of(engine_grade_name(run->worker->engine->grade)),
         .start = str_of(run->start),
@@ -206,7 +183,7 @@ static bool pass_gate(struct run *run, struct error *err)
         .request_fields = wire_start_fields,
         .request = &message,
         ANSWER(wire_lease_times_fields, times),
-        .timeout_ms = CALL_TIMEOUT_MS,
+        .timeout_ms = RUN_CALL_MS,
     };
 
     if (!line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &run->arena, err))
@@ -229,7 +206,7 @@ static bool take_guest(struct run *run, const struct standby_kind *kind, struct 
     if (guest_adopt(run->guest, run->lease, &listener, &run->failure, err) &&
         output_create(run->lease, guest_room(run->guest), &run->output, err)) {
         run->start = "standby";
-        end_phase(run, "boot");
+        run_end_phase(run, "boot");
         return true;
     }
     /* It died while it stood by: as if there had been none. */
@@ -255,16 +232,34 @@ static bool start_guest(struct run *run, struct error *err)
 
     if (!guest_start(run->worker, run->lease, &run->spec, &run->failure, &run->guest, err))
         return false;
-    end_phase(run, "boot");
+    run_end_phase(run, "boot");
     if (!output_create(run->lease, guest_room(run->guest), &run->output, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "setup", true, "%s",
                            err->text);
     if (!guest_set_up(run->guest, &setup, err))
         return false;
-    end_phase(run, "workspace");
+    run_end_phase(run, "workspace");
     if (!guest_launch(run->guest, &program, err))
         return false;
-    end_phase(run, "adapter");
+    run_end_phase(run, "adapter");
+    return true;
+}
+
+bool run_restore(struct run *run, int folder, const uint8_t nonce[GUEST_NONCE_LEN],
+                 struct error *err)
+{
+    const struct guest_listener listener = {take_output, take_log, run};
+
+    memcpy(run->spec.id, run->lease->instance_id, ID_TEXT);
+    run->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+    if (!guest_restore(run->worker, run->lease, &run->spec, folder, nonce, &listener, &run->failure,
+                       &run->guest, err))
+        return false;
+    if (run->output)
+        output_set_room(run->output, guest_room(run->guest));
+    else if (!output_create(run->lease, guest_room(run->guest), &run->output, err))
+        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "setup", true, "%s",
+                           err->text);
     return true;
 }
 
@@ -316,7 +311,7 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
     struct report report = {
         .lease = run->lease,
         .line = &run->line,
-        .active_ms = time_boot_ms() - run->started_ms,
+        .active_ms = run_active_ms(run),
         .stdout_end = output_end(run->output, OUTPUT_STDOUT),
         .stderr_end = output_end(run->output, OUTPUT_STDERR),
         .was_cancelled = guest_was_cancelled(run->guest),
@@ -328,14 +323,32 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
 }
 
 /* Into a sandbox that waits at the gate, whoever made it; no code of a user runs there yet. */
-static bool give_secrets(struct run *run, struct error *err)
+bool run_give_secrets(struct run *run, struct error *err)
 {
     if (!run_secrets_give(&run->secrets, run->lease, &run->line, run->guest, &run->failure,
                           &run->redactor, err))
         return false;
     output_redact(run->output, run->redactor);
     if (run->redactor)
-        end_phase(run, "secrets");
+        run_end_phase(run, "secrets");
+    return true;
+}
+
+/* From nothing to the moment user code runs. */
+static bool start_fresh(struct run *run, struct error *err)
+{
+    const struct standby_kind kind = {&run->spec, &run->image.config,
+                                      arena_text(&run->arena, run->grant->sandbox.mount_path)};
+
+    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !run_give_secrets(run, err))
+        return false;
+    if (!run_pass_gate(run, err))
+        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
+                           err->text);
+    if (!release(run, err))
+        return false;
+    standby_want(run->worker->standby, &kind);
+    run_count(run, true);
     return true;
 }
 
@@ -349,20 +362,10 @@ static bool execute(struct run *run, struct error *err)
                            err->text);
     if (!prepare_files(run, err))
         return false;
-    end_phase(run, "image");
-    const struct standby_kind kind = {&run->spec, &run->image.config,
-                                      arena_text(&run->arena, run->grant->sandbox.mount_path)};
-    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !give_secrets(run, err))
-        return false;
-    if (!pass_gate(run, err))
-        return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
-                           err->text);
-    if (!release(run, err))
-        return false;
-    standby_want(run->worker->standby, &kind);
-    if (!guest_follow(run->guest, run->started_ms + run->grant->max_duration_ms, &result, err))
-        return false;
-    return report_result(run, &result, err);
+    run_end_phase(run, "image");
+    bool goes_on = run->lease->grant.has_resume ? run_come_back(run, err) : start_fresh(run, err);
+    return goes_on && run_attend(run, &result, err) &&
+           (run->is_parked || report_result(run, &result, err));
 }
 
 void *run_main(void *arg)

@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/encode.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "blob/seal.h"
 
+enum { KEY_TEXT_MAX = 128 };
 enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, DEFAULT_STANDBYS = 2, SLOTS_MAX = 256 };
 
 static const char default_blocked[] = "0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,"
@@ -185,6 +188,40 @@ static bool set_identity(struct worker_settings *set, struct error *err)
     return true;
 }
 
+/* Base64 in the variable, bytes here. */
+static bool read_checkpoint_key(const struct env *env, struct worker_settings *set,
+                                struct error *err)
+{
+    static const char name[] = "HELMR_CHECKPOINT_ENCRYPTION_KEY";
+    struct secret text = {0};
+    uint8_t bytes[KEY_TEXT_MAX];
+    size_t len = 0;
+
+    if (!env_secret(env, name, &text, err))
+        return false;
+    if (!secret_is_set(&text))
+        return true;
+    struct str given = secret_reveal(&text);
+    bool fine = base64_decoded_max(given.len) <= sizeof bytes &&
+                base64_decode(given, bytes, &len) && len == SEAL_KEY_LEN;
+    if (fine)
+        set->checkpoint_key = secret_create((struct str){(const char *)bytes, len});
+    bytes_wipe(bytes, sizeof bytes);
+    secret_finish(&text);
+    return fine || error_set(err, ERR_INVALID,
+                             "%s must be base64 of exactly 32 bytes: make one "
+                             "with `helmr key generate`",
+                             name);
+}
+
+static bool check_checkpoint_key(const struct worker_settings *set, struct error *err)
+{
+    return secret_is_set(&set->checkpoint_key) ||
+           error_set(err, ERR_INVALID,
+                     "HELMR_CHECKPOINT_ENCRYPTION_KEY is not set: base64 of 32 bytes, the same on "
+                     "all workers that resume each other's runs (`helmr key generate` makes one)");
+}
+
 bool worker_settings_read_host(const struct invocation *invocation,
                                struct worker_settings *settings, struct error *err)
 {
@@ -198,17 +235,19 @@ bool worker_settings_read_host(const struct invocation *invocation,
     return env_load(&env, file, err) && read_texts(invocation, &env, settings, err) &&
            read_numbers(&env, settings, err) && read_network(&env, settings, err) &&
            find_registry_auth(settings, err) &&
-           env_secret(&env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &settings->bootstrap_token, err);
+           env_secret(&env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &settings->bootstrap_token, err) &&
+           read_checkpoint_key(&env, settings, err);
 }
 
 bool worker_settings_read(const struct invocation *invocation, struct worker_settings *settings,
                           struct error *err)
 {
     return worker_settings_read_host(invocation, settings, err) && check_roles(settings, err) &&
-           set_identity(settings, err);
+           set_identity(settings, err) && check_checkpoint_key(settings, err);
 }
 
 void worker_settings_finish(struct worker_settings *settings)
 {
     secret_finish(&settings->bootstrap_token);
+    secret_finish(&settings->checkpoint_key);
 }

@@ -19,6 +19,7 @@ struct worker_settings {
     char dns[1024], blocked_cidrs[SETTING_TEXT], allowed_cidrs[SETTING_TEXT];
     bool network_enabled;
     struct secret bootstrap_token;                         /* unset when a credential exists */
+    struct secret checkpoint_key;                          /* 32 bytes: seals checkpoints */
     int64_t vcpus, memory_mib, disk_mib, disk_reserve_mib; /* capacity; 0: the host's */
     int64_t execution_slots, build_executors, standbys;
     char registry_auth_file[SETTING_TEXT], registry_ca_file[SETTING_TEXT]; /* empty: none */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "worker/compat.h"
 #include "worker/enrol.h"
 #include "worker/host_room.h"
 #include "worker/probe.h"
@@ -53,7 +54,8 @@ static bool prepare(struct worker *worker, struct error *err)
     return directory_make(set->work_dir, 0700, err) && directory_make(set->images_dir, 0755, err) &&
            host_room(set, &worker->capacity.total, err) && open_host(worker, err) &&
            platform_prepare(set->images_dir, &worker->platform, err) &&
-           image_store_open(set->work_dir, &worker->images, err) && probe_choose(worker, err);
+           image_store_open(set->work_dir, &worker->images, err) && probe_choose(worker, err) &&
+           compat_find(worker, err);
 }
 
 static bool join_server(struct worker *worker, struct error *err)

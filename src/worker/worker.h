@@ -7,6 +7,8 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
+#include "blob/seal.h"
 #include "engine/engine.h"
 #include "image/image.h"
 #include "worker/capacity.h"
@@ -14,6 +16,8 @@
 #include "worker/link.h"
 #include "worker/platform.h"
 #include "worker/settings.h"
+
+enum { COMPAT_HEX = 2 * BLAKE2B_LEN + 1 };
 
 struct worker {
     const struct worker_settings *settings;
@@ -28,7 +32,11 @@ struct worker {
     struct standby *standby;
     struct upkeep *upkeep;
     struct platform platform;
-    struct wire_settings rules; /* the server's: lease TTL, cancel grace */
+    struct wire_settings rules; /* the server's: lease TTL, cancel grace, hot time */
+
+    /* Which checkpoints can be restored here: sealed with this key, of this kind of worker. */
+    char checkpoint_key_id[SEAL_KEY_ID_TEXT];
+    char compat[COMPAT_HEX];
 
     pthread_mutex_t room_lock;
     pthread_cond_t room_grew;

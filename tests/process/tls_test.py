@@ -5,6 +5,7 @@ TAP on stdout. A private authority is made for the test. Only the worker's test 
 """
 import http.client
 import json
+import base64
 import os
 import pathlib
 import shutil
@@ -237,6 +238,7 @@ def a_worker_enrols_over_tls():
         worker_env = environment(
             HELMR_CONTROL_URL=f"https://localhost:{server.port}", HELMR_ENGINE="gvisor",
             HELMR_WORKER_BOOTSTRAP_TOKEN_FILE=server.data / "keys/bootstrap",
+            HELMR_CHECKPOINT_ENCRYPTION_KEY=base64.b64encode(os.urandom(32)).decode(),
             HELMR_DATA_DIR=WORK / "worker", SSL_CERT_FILE=WORK / "ca.pem", HELMR_LOG_LEVEL="info",
             HELMR_WORKER_STANDBYS="0")
         with open(WORK / "worker.log", "w") as log:

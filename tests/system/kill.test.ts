@@ -17,6 +17,7 @@ const environment = {
   HELMR_DATA_DIR: dataDir,
   HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
   HELMR_WORKER_BOOTSTRAP_TOKEN_FILE: `${dataDir}/keys/bootstrap`,
+  HELMR_CHECKPOINT_ENCRYPTION_KEY_FILE: `${dataDir}/keys/checkpoint`,
 };
 
 const part = (...args: string[]): Part => new Part(binary, args, environment, `${dataDir}/up.log`);

@@ -168,6 +168,7 @@ export async function startOwn(t: Scope, options: OwnOptions = {}): Promise<Own>
     HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
     HELMR_MASTER_KEY: randomBytes(32).toString("base64"),
     HELMR_WORKER_BOOTSTRAP_TOKEN: randomBytes(32).toString("base64url"),
+    HELMR_CHECKPOINT_ENCRYPTION_KEY: randomBytes(32).toString("base64"),
     HELMR_WORKER_STANDBYS: "0",
     ...options.env,
   };

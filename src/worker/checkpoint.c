@@ -1,0 +1,134 @@
+#include "worker/checkpoint.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/encode.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "blob/loader.h"
+#include "blob/saver.h"
+#include "engine/saved.h"
+#include "worker/object_link.h"
+#include "worker/worker.h"
+
+enum { LEVEL = 1 };
+
+#define KIND   "checkpoint"
+#define STREAM "memory"
+
+/* The saved sandbox as a source of bytes. */
+struct unloading {
+    struct saved_reader *reader;
+    struct str rest;
+};
+
+static bool unload(void *arg, void *bytes, size_t room, size_t *got, struct error *err)
+{
+    struct unloading *unloading = arg;
+
+    if (unloading->rest.len == 0 && !saved_read(unloading->reader, &unloading->rest, err))
+        return false;
+    *got = unloading->rest.len < room ? unloading->rest.len : room;
+    memcpy(bytes, unloading->rest.ptr, *got);
+    unloading->rest = (struct str){unloading->rest.ptr + *got, unloading->rest.len - *got};
+    return true;
+}
+
+static bool add_facts(struct run *run, struct saver *saver, const struct checkpoint_about *about,
+                      struct error *err)
+{
+    char nonce[2 * GUEST_NONCE_LEN + 1];
+
+    hex_encode((struct str){(const char *)about->nonce, GUEST_NONCE_LEN}, nonce);
+    return saver_fact(saver, "run", str_of(about->run_id), err) &&
+           saver_fact(saver, "wait", str_of(run->wait.id), err) &&
+           saver_fact(saver, "compat", str_of(run->worker->compat), err) &&
+           saver_fact(saver, "nonce", str_of(nonce), err);
+}
+
+static void note_objects(struct run *run, const struct saved *saved, struct checkpoint_kept *kept)
+{
+    struct wire_object *objects = arena_array(&run->arena, saved->n_packs + 1, sizeof *objects);
+
+    for (size_t i = 0; i < saved->n_packs; i++)
+        objects[i].digest = arena_str(&run->arena, str_of(saved->packs[i]));
+    objects[saved->n_packs].digest = arena_str(&run->arena, str_of(saved->manifest));
+    memcpy(kept->manifest, saved->manifest, sizeof kept->manifest);
+    kept->objects = (struct json_list){objects, saved->n_packs + 1};
+    kept->logical_bytes = (int64_t)saved->raw;
+    kept->stored_bytes = (int64_t)saved->stored;
+}
+
+static bool open_keys(struct run *run, struct key_ring *ring, struct error *err)
+{
+    key_ring_init(ring, SEAL_CHECKPOINT);
+    return key_ring_add(ring, secret_reveal(&run->worker->settings->checkpoint_key), err);
+}
+
+bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
+                     struct checkpoint_kept *kept, struct error *err)
+{
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    struct object_backend backend = object_backend_of_line(&run->line);
+    const struct saver_plan plan = {
+        .backend = &backend,
+        .keys = &ring.keys,
+        .kind = KIND,
+        .sizes = chunk_sizes_memory,
+        .level = LEVEL,
+    };
+    struct unloading unloading = {0};
+    struct saver *saver = NULL;
+    struct saved saved;
+
+    if (!open_keys(run, &ring, err) || !saved_reader_open(folder, &unloading.reader, err))
+        return false;
+    saver_create(&plan, &saver);
+    bool fine = saver_stream(saver, STREAM, (struct saver_source){unload, &unloading}, err) &&
+                add_facts(run, saver, about, err) && saver_end(saver, &saved, err);
+    if (fine)
+        note_objects(run, &saved, kept);
+    saver_destroy(saver);
+    saved_reader_close(unloading.reader);
+    return fine;
+}
+
+static bool load(void *arg, struct str bytes, struct error *err)
+{
+    return saved_write(arg, bytes, err);
+}
+
+static bool read_facts(const struct manifest *manifest, struct checkpoint_about *about,
+                       struct error *err)
+{
+    const struct manifest_fact *run = manifest_fact_find(manifest, STR("run"));
+    const struct manifest_fact *nonce = manifest_fact_find(manifest, STR("nonce"));
+
+    if (!str_equal(manifest->kind, STR(KIND)) || !run || !nonce || run->value.len != ID_LEN ||
+        nonce->value.len != (size_t)2 * GUEST_NONCE_LEN ||
+        !hex_decode(nonce->value, about->nonce, GUEST_NONCE_LEN))
+        return error_set(err, ERR_DAMAGED, "the checkpoint does not say what is in it");
+    snprintf(about->run_id, sizeof about->run_id, "%.*s", (int)run->value.len, run->value.ptr);
+    return true;
+}
+
+bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant, int folder,
+                      struct checkpoint_about *about, struct error *err)
+{
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    struct object_backend backend = object_backend_of_line(&run->line);
+    const char *digest = arena_text(&run->arena, grant->manifest);
+    struct saved_writer *writer = NULL;
+    struct loader *loader = NULL;
+
+    bool fine = open_keys(run, &ring, err) &&
+                loader_create(&backend, &ring.keys, digest, &loader, err) &&
+                read_facts(loader_manifest(loader), about, err) &&
+                saved_writer_open(folder, &writer, err) &&
+                loader_stream(loader, STREAM, (struct seal_sink){load, writer}, err) &&
+                saved_writer_end(writer, err);
+    saved_writer_close(writer);
+    loader_destroy(loader);
+    return fine;
+}

@@ -1,0 +1,28 @@
+/* Checkpoints: a saved sandbox on its way from a folder in memory into the store, and back.
+ *
+ * What leaves this process is sealed with the workers' own key, which no server ever has. Equal
+ * pieces of memory are stored once as far as they are in the parent's packs.
+ */
+#pragma once
+
+#include "base/sha256.h"
+#include "worker/run.h"
+
+/* What has to be known to wake it up again; part of the sealed manifest. */
+struct checkpoint_about {
+    uint8_t nonce[GUEST_NONCE_LEN];
+    char run_id[ID_TEXT]; /* whose memory it is */
+};
+
+struct checkpoint_kept {
+    char manifest[SHA256_HEX];
+    struct json_list objects; /* struct wire_object */
+    int64_t logical_bytes, stored_bytes;
+};
+
+bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
+                     struct checkpoint_kept *kept, struct error *err) MUST_USE;
+
+/* ERR_DAMAGED or ERR_NOT_FOUND when what is stored cannot be it; anything else may pass. */
+bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant, int folder,
+                      struct checkpoint_about *about, struct error *err) MUST_USE;

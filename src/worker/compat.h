@@ -1,0 +1,12 @@
+/* Which checkpoints this worker can restore: those made by workers of which all of this is equal,
+ * and sealed with its key.
+ */
+#pragma once
+
+#include "worker/worker.h"
+
+/* Fills worker->compat and checkpoint_key_id; after the engine was chosen. */
+bool compat_find(struct worker *worker, struct error *err) MUST_USE;
+
+/* The same in words, for people to see what differs. */
+struct json_map compat_facts(const struct worker *worker, struct arena *arena);

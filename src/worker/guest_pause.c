@@ -1,0 +1,144 @@
+/* How a guest is frozen, paused, saved and brought back. */
+#include "base/hash.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/guest_state.h"
+#include "worker/worker.h"
+
+enum {
+    FREEZE_MS = 5 * 1000,
+    ANSWER_MS = 10 * 1000, /* beyond what was asked for itself */
+    SAVE_MS = 60 * 1000,
+    RESTORE_MS = 60 * 1000,
+    PROGRAM = 1, /* of a run: there is no other */
+};
+
+_Static_assert((int)GUEST_NONCE_LEN == (int)CHANNEL_NONCE_LEN, "one nonce");
+
+bool guest_freeze(struct guest *guest, struct error *err)
+{
+    struct message_freeze message = {++guest->number, guest->program, FREEZE_MS};
+
+    guest->is_frozen = guest->is_refused = false;
+    if (!guest_send(guest, MESSAGE_FREEZE, &message, err) ||
+        !guest_wait_for(guest, &guest->is_frozen, time_boot_ms() + FREEZE_MS + ANSWER_MS, err))
+        return guest_fail(guest, "freeze", "agent_unhealthy", err);
+    return !guest->is_refused ||
+           error_set(err, ERR_CONFLICT, "the program is busy with more than its wait");
+}
+
+bool guest_thaw(struct guest *guest, struct error *err)
+{
+    struct message_thaw message = {++guest->number, guest->program};
+
+    guest->is_thawed = false;
+    return (guest_send(guest, MESSAGE_THAW, &message, err) &&
+            guest_wait_for(guest, &guest->is_thawed, time_boot_ms() + ANSWER_MS, err)) ||
+           guest_fail(guest, "thaw", "agent_unhealthy", err);
+}
+
+bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[GUEST_NONCE_LEN],
+                 struct error *err)
+{
+    random_bytes(nonce, GUEST_NONCE_LEN);
+    struct message_pause message = {
+        ++guest->number, purpose, {(const char *)nonce, GUEST_NONCE_LEN}
+    };
+
+    guest->is_paused = false;
+    return (guest_send(guest, MESSAGE_PAUSE, &message, err) &&
+            guest_wait_for(guest, &guest->is_paused, time_boot_ms() + ANSWER_MS, err)) ||
+           guest_fail(guest, "pause", "agent_unhealthy", err);
+}
+
+/* Output goes on in the same streams with a new window; what was said before is forgotten. */
+static bool meet_again(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN], struct error *err)
+{
+    guest->has_hello = false;
+    if (!channel_resync_begin(&guest->channel, nonce, err))
+        return false;
+    for (unsigned which = 0; which < GUEST_STREAMS; which++) {
+        guest->owed[which] = 0;
+        if (!channel_open_stream(&guest->channel, guest_stream_number(guest->program, which),
+                                 CHANNEL_RECEIVES, err))
+            return false;
+    }
+    guest_flush(guest);
+    if (!guest_wait_for(guest, &guest->has_hello, time_boot_ms() + RESTORE_MS, err))
+        return false;
+    guest->ponged_ms = time_boot_ms();
+    return true;
+}
+
+bool guest_save(struct guest *guest, int folder, struct error *err)
+{
+    /* It ends when it is saved: that is no news. */
+    loop_remove(TAKE(guest->process));
+    loop_remove(TAKE(guest->socket));
+    return guest->worker->engine->save(guest->instance, folder, SAVE_MS, err) ||
+           guest_fail(guest, "save", "agent_unhealthy", err);
+}
+
+bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
+                   int folder, const uint8_t nonce[GUEST_NONCE_LEN],
+                   const struct guest_listener *listener, struct failure *failure,
+                   struct guest **guest, struct error *err)
+{
+    struct guest *made = *guest = guest_make(worker, lease, failure);
+
+    made->listener = *listener;
+    made->program = PROGRAM;
+    made->is_set_up = made->is_started = true;
+    if (!guest_hold_files(made, spec, err))
+        return guest_fail(made, "restore", "mount_failed", err);
+    if (!worker->engine->restore(worker->host, spec, folder, &made->instance, err))
+        return guest_fail(made, "restore", "boot_failed", err);
+    channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
+                 SIDE_HOST);
+    if (!guest_watch_channel(made, err) || !meet_again(made, nonce, err))
+        return guest_fail(made, "restore", "boot_failed", err);
+    return true;
+}
+
+bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
+{
+    static const struct str dns = STR("198.18.0.1");
+    char entropy[64], machine_id[33], boot_id[ID_TEXT];
+
+    random_bytes(entropy, sizeof entropy);
+    guest_make_identity(boot_id, machine_id);
+    struct message_reestablish message = {
+        .id = ++guest->number,
+        .realtime_ns = (uint64_t)time_now_ms() * 1000000,
+        .entropy = {entropy, sizeof entropy},
+        .machine_id = str_of(machine_id),
+        .boot_id = str_of(boot_id),
+        .generation = guest->generation,
+        .dns = {&dns,    has_network   },
+    };
+    guest->is_reestablished = false;
+    return (guest_send(guest, MESSAGE_REESTABLISH, &message, err) &&
+            guest_wait_for(guest, &guest->is_reestablished, time_boot_ms() + ANSWER_MS, err)) ||
+           guest_fail(guest, "reestablish", "agent_unhealthy", err);
+}
+
+bool guest_resume(struct guest *guest, const struct guest_resumption *resumption, struct error *err)
+{
+    char entropy[64];
+    random_bytes(entropy, sizeof entropy);
+    struct message_resume message = {
+        .id = ++guest->number,
+        .program = guest->program,
+        .resume_version = (uint64_t)resumption->version,
+        .op = resumption->op,
+        .status = OP_OK,
+        .body = resumption->answer,
+        .identity = resumption->identity,
+        .entropy = {entropy, sizeof entropy},
+    };
+
+    guest->has_consumed = false;
+    return (guest_send(guest, MESSAGE_RESUME, &message, err) &&
+            guest_wait_for(guest, &guest->has_consumed, time_boot_ms() + ANSWER_MS, err)) ||
+           guest_fail(guest, "resume", "agent_unhealthy", err);
+}

@@ -1,0 +1,176 @@
+/* Parking: a run that waits leaves this worker as a checkpoint, in steps that can be undone until
+ * its sandbox is saved and brought back from what was saved after that. */
+#include "base/log.h"
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/checkpoint.h"
+#include "worker/worker.h"
+
+enum { RETRY_MS = 10 * 1000, IMAGE_ROOM = 64 << 20 };
+
+struct park {
+    struct run *run;
+    char id[ID_TEXT];
+    struct checkpoint_about about;
+    struct checkpoint_kept kept;
+    int64_t begun_ms;
+    int folder; /* in memory: where the sandbox is saved */
+};
+
+/* What gVisor saves is compressed: as much again as the program may have is plenty. */
+static int64_t image_room(const struct run *run)
+{
+    return ((run->spec.memory_mib + run->spec.disk_mib) << 20) + IMAGE_ROOM;
+}
+
+static bool call(struct run *run, const char *step, const struct json_field *fields,
+                 const void *message, const struct json_field *answer_fields, void *answer,
+                 size_t answer_size, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    const struct exchange exchange = {
+        .route = arena_printf(&arena, "leases/%s/checkpoint/%s", run->lease->id, step),
+        .request_fields = fields,
+        .request = message,
+        .answer_fields = answer_fields,
+        .answer = answer,
+        .answer_size = answer_size,
+        .timeout_ms = RUN_CALL_MS,
+    };
+
+    return line_insist(&run->line, &exchange, lease_look(run->lease).fence_ms, &arena, err);
+}
+
+static bool begin(struct park *park, bool *proceeds, struct error *err)
+{
+    struct run *run = park->run;
+    struct wire_checkpoint_begin message = {run_fence(run), str_of(run->wait.id), str_of(park->id)};
+    struct wire_checkpoint_begun answer = {0};
+
+    if (!call(run, "begin", wire_checkpoint_begin_fields, &message, wire_checkpoint_begun_fields,
+              &answer, sizeof answer, err))
+        return false;
+    *proceeds = answer.proceed;
+    return true;
+}
+
+/* It stays; the server says when to try again. */
+static bool abort_it(struct park *park, const struct error *why, struct error *err)
+{
+    struct run *run = park->run;
+    struct wire_checkpoint_abort message = {
+        .fence = run_fence(run),
+        .checkpoint_id = str_of(park->id),
+        .code =
+            why->code == ERR_CONFLICT ? STR("adapter_busy") : str_of(error_wire_name(why->code)),
+        .detail = str_of(why->text),
+    };
+    struct wire_checkpoint_aborted answer = {.retry_after_ms = RETRY_MS};
+
+    log_info("not parked", LOG_STR("lease", run->lease->id), LOG_ERR(why));
+    if (!call(run, "abort", wire_checkpoint_abort_fields, &message, wire_checkpoint_aborted_fields,
+              &answer, sizeof answer, err))
+        return false;
+    run->wait.park_ms = time_boot_ms() + answer.retry_after_ms;
+    /* A worker that stops has no time for another try: the run is given back. */
+    guest_outlive_stop(run->guest, !lease_look(run->lease).stop_wanted);
+    return true;
+}
+
+static bool stage(struct park *park, struct error *err)
+{
+    struct run *run = park->run;
+    struct wire_checkpoint_stage message = {
+        .fence = run_fence(run),
+        .checkpoint_id = str_of(park->id),
+        .manifest = str_of(park->kept.manifest),
+        .key_id = str_of(run->worker->checkpoint_key_id),
+        .compat = str_of(run->worker->compat),
+        .objects = park->kept.objects,
+        .logical_bytes = park->kept.logical_bytes,
+        .stored_bytes = park->kept.stored_bytes,
+        .op = (int64_t)run->wait.op,
+        .ms = time_boot_ms() - park->begun_ms,
+        .can_fork = true,
+    };
+
+    return call(run, "stage", wire_checkpoint_stage_fields, &message, NULL, NULL, 0, err);
+}
+
+static bool ready(struct park *park, struct error *err)
+{
+    struct run *run = park->run;
+    struct wire_checkpoint_ready message = {run_fence(run), str_of(park->id)};
+
+    return call(run, "ready", wire_checkpoint_ready_fields, &message, NULL, NULL, 0, err);
+}
+
+/* Back from what was saved, on this worker and under the same lease, as if nothing had been. */
+static bool bring_back(struct park *park, struct error *err)
+{
+    struct run *run = park->run;
+
+    guest_stop(TAKE(run->guest));
+    id_make(run->lease->instance_id);
+    if (!run_restore(run, park->folder, park->about.nonce, err) || !run_give_secrets(run, err) ||
+        !guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err))
+        return false;
+    guest_outlive_stop(run->guest, true);
+    return guest_thaw(run->guest, err);
+}
+
+/* Everything after the save: what fails now is undone by coming back. */
+static bool leave(struct park *park, struct error *err)
+{
+    return checkpoint_keep(park->run, park->folder, &park->about, &park->kept, err) &&
+           stage(park, err);
+}
+
+static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
+{
+    struct run *run = park->run;
+    struct error why;
+
+    /* What it printed is the server's before its end may be only in a checkpoint. */
+    if (!output_flush(run->output, err))
+        return false;
+    if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||
+        !guest_save(run->guest, park->folder, err))
+        return false;
+    if (!leave(park, &why)) {
+        *err = why;
+        return why.code != ERR_LEASE_STALE && bring_back(park, err) && abort_it(park, &why, err);
+    }
+    /* Killed and proved gone before anybody else may have it. */
+    guest_stop(TAKE(run->guest));
+    *is_gone = true;
+    return ready(park, err);
+}
+
+bool run_park(struct run *run, struct error *err)
+{
+    struct park park = {
+        .run = run,
+        .begun_ms = time_boot_ms(),
+    };
+    bool proceeds = false;
+    struct error why;
+
+    id_make(park.id);
+    snprintf(park.about.run_id, sizeof park.about.run_id, "%.*s", (int)run->grant->run_id.len,
+             run->grant->run_id.ptr);
+    /* Until it is decided the answer, should it come, is the message of the server. */
+    run->wait.park_ms = INT64_MAX;
+    if (!begin(&park, &proceeds, err))
+        return false;
+    if (!proceeds)
+        return true;
+    if (!memory_folder_make(image_room(run), &park.folder, &why))
+        return abort_it(&park, &why, err);
+    AUTO_FD int folder = park.folder;
+    if (!guest_freeze(run->guest, &why)) {
+        *err = why;
+        return why.code == ERR_CONFLICT && abort_it(&park, &why, err);
+    }
+    return park_frozen(&park, &run->is_parked, err);
+}
