@@ -12,7 +12,6 @@
 #include "base/own.h"
 #include "blob/seal.h"
 
-enum { KEY_TEXT_MAX = 128 };
 enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, DEFAULT_STANDBYS = 2, SLOTS_MAX = 256 };
 
 static const char default_blocked[] = "0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,"
@@ -194,16 +193,15 @@ static bool read_checkpoint_key(const struct env *env, struct worker_settings *s
 {
     static const char name[] = "HELMR_CHECKPOINT_ENCRYPTION_KEY";
     struct secret text = {0};
-    uint8_t bytes[KEY_TEXT_MAX];
-    size_t len = 0;
+    uint8_t bytes[SEAL_KEY_LEN];
+    size_t len = sizeof bytes;
 
     if (!env_secret(env, name, &text, err))
         return false;
     if (!secret_is_set(&text))
         return true;
     struct str given = secret_reveal(&text);
-    bool fine = base64_decoded_max(given.len) <= sizeof bytes &&
-                base64_decode(given, bytes, &len) && len == SEAL_KEY_LEN;
+    bool fine = base64_decode(given, bytes, &len) && len == SEAL_KEY_LEN;
     if (fine)
         set->checkpoint_key = secret_create((struct str){(const char *)bytes, len});
     bytes_wipe(bytes, sizeof bytes);
