@@ -23,9 +23,9 @@ static bool read_manifest(struct tree_reader *reader, const char *digest, struct
     struct seal_source source;
     AUTO_FD int fd = -1;
 
-    if (!reader->source.open(reader->source.arg, digest, &fd, err) ||
+    if (!reader->backend->open(reader->backend->arg, digest, &fd, err) ||
         !seal_source_fd(&fd, &source, err) ||
-        !manifest_read(reader->source.keys, source, digest, &reader->arena, &reader->manifest, err))
+        !manifest_read(reader->keys, source, digest, &reader->arena, &reader->manifest, err))
         return false;
     const struct manifest *manifest = &reader->manifest;
     const struct manifest_fact *fact = manifest_fact_find(manifest, STR("tree_digest"));
@@ -36,10 +36,10 @@ static bool read_manifest(struct tree_reader *reader, const char *digest, struct
     return node_chunks_decode(manifest->root, &reader->arena, &reader->root, &reader->n_root, err);
 }
 
-bool tree_reader_init(struct tree_reader *reader, const struct tree_source *source,
-                      const char *manifest, struct error *err)
+bool tree_reader_init(struct tree_reader *reader, const struct object_backend *backend,
+                      const struct seal_keys *keys, const char *manifest, struct error *err)
 {
-    *reader = (struct tree_reader){.source = *source};
+    *reader = (struct tree_reader){.backend = backend, .keys = keys};
     if (!read_manifest(reader, manifest, err))
         return false;
     size_t n = reader->manifest.n_packs;
@@ -67,9 +67,10 @@ static bool open_pack(struct tree_reader *reader, size_t index, struct error *er
 
     if (pack->is_open)
         return true;
-    if (!reader->source.open(reader->source.arg, reader->manifest.packs[index], &pack->fd, err) ||
+    if (!reader->backend->open(reader->backend->arg, reader->manifest.packs[index], &pack->fd,
+                               err) ||
         !seal_source_fd(&pack->fd, &source, err) ||
-        !pack_reader_begin(&pack->reader, reader->source.keys, source, err))
+        !pack_reader_begin(&pack->reader, reader->keys, source, err))
         return false;
     pack->is_open = true;
     return true;

@@ -7,19 +7,12 @@
 
 #include "blob/manifest.h"
 #include "blob/node.h"
+#include "blob/object.h"
 #include "blob/pack.h"
 
-/* A sealed object by the digest of its bytes; the reader closes the descriptor. */
-typedef bool tree_open_object(void *arg, const char *digest, int *fd, struct error *err);
-
-struct tree_source {
-    const struct seal_keys *keys;
-    tree_open_object *open;
-    void *arg;
-};
-
 struct tree_reader {
-    struct tree_source source;
+    const struct object_backend *backend;
+    const struct seal_keys *keys;
     struct arena arena;
     struct manifest manifest;
     struct tree_pack *packs; /* as many as the manifest lists */
@@ -28,10 +21,11 @@ struct tree_reader {
     char tree_digest[SHA256_HEX];
 };
 
-/* Reads the manifest of that digest. What it allocates tree_reader_finish releases, also after a
- * failure. */
-bool tree_reader_init(struct tree_reader *reader, const struct tree_source *source,
-                      const char *manifest, struct error *err) MUST_USE;
+/* Reads the manifest of that digest. Backend and keys are borrowed. What it allocates
+ * tree_reader_finish releases, also after a failure. */
+bool tree_reader_init(struct tree_reader *reader, const struct object_backend *backend,
+                      const struct seal_keys *keys, const char *manifest,
+                      struct error *err) MUST_USE;
 void tree_reader_finish(struct tree_reader *reader);
 
 /* The directory that these chunks are, into the arena. */

@@ -1,6 +1,5 @@
 #include "blob/tree_writer.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/encode.h"
@@ -113,18 +112,13 @@ void tree_writer_destroy(struct tree_writer *writer)
     free(writer);
 }
 
-static bool open_object(const struct tree_writer *writer, int *fd, struct error *err)
-{
-    *fd = open(writer->plan.directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *fd >= 0 || error_errno(err, "a file in %s", writer->plan.directory);
-}
-
 static bool hand_over(struct tree_writer *writer, int fd, const struct seal_facts *facts,
                       struct error *err)
 {
     struct tree_object object = {.size = facts->size};
+    const struct object_backend *backend = writer->plan.backend;
 
-    if (!writer->plan.on_object(writer->plan.arg, fd, facts, err))
+    if (!backend->put(backend->arg, facts, fd, err))
         return false;
     if (writer->n_objects == writer->objects_room) {
         writer->objects_room = writer->objects_room ? 2 * writer->objects_room : 4;
@@ -151,7 +145,7 @@ static bool begin_pack(struct tree_writer *writer, struct error *err)
 {
     struct seal_plan plan = {writer->plan.keys, SEAL_PACK};
 
-    return open_object(writer, &writer->pack_fd, err) &&
+    return object_draft(writer->plan.backend, &writer->pack_fd, err) &&
            pack_writer_begin(&writer->pack, &writer->seal, &plan, seal_sink_fd(&writer->pack_fd),
                              err);
 }
@@ -407,7 +401,7 @@ static bool write_manifest(struct tree_writer *writer, struct str root, struct t
 
     for (size_t i = 0; i < writer->n_objects; i++)
         memcpy(packs[i], writer->objects[i].digest, SHA256_HEX);
-    if (!open_object(writer, &fd, err) ||
+    if (!object_draft(writer->plan.backend, &fd, err) ||
         !manifest_write(&manifest, &writer->seal, writer->plan.keys, seal_sink_fd(&fd), &sealed,
                         err) ||
         !hand_over(writer, fd, &sealed, err))

@@ -10,18 +10,15 @@
 #include "base/sha256.h"
 #include "blob/manifest.h"
 #include "blob/node.h"
+#include "blob/object.h"
 #include "blob/pack.h"
 
 #define TREE_MANIFEST_KIND "tree"
 
-/* Takes a sealed object, whose bytes are the whole of the file. */
-typedef bool tree_on_object(void *arg, int fd, const struct seal_facts *facts, struct error *err);
-
+/* Both are borrowed. */
 struct tree_plan {
+    const struct object_backend *backend;
     const struct seal_keys *keys;
-    const char *directory; /* where sealed objects are on their way; nothing is left there */
-    tree_on_object *on_object;
-    void *arg;
 };
 
 struct tree_object {
