@@ -8,6 +8,7 @@
 #include "server/caller.h"
 #include "server/deployment_store.h"
 #include "server/event.h"
+#include "server/resume.h"
 #include "store/queries.h"
 
 static void copy_id(char to[ID_TEXT], const struct rows *rows, size_t column)
@@ -146,7 +147,7 @@ bool lease_released_event(struct tx *tx, const struct lease_row *lease, const ch
 }
 
 static bool requeued_event(struct tx *tx, const struct lease_row *lease, const struct run_row *run,
-                           const struct lease_fault *fault, struct error *err)
+                           const struct lease_fault *fault, bool from_checkpoint, struct error *err)
 {
     AUTO(buf_finish) struct buf text = {.max = 8192};
     struct json_writer json = json_begin(&text);
@@ -155,7 +156,7 @@ static bool requeued_event(struct tx *tx, const struct lease_row *lease, const s
     json_string(&json, "lease_id", lease->id);
     json_string(&json, "reason", fault->reason);
     json_int(&json, "dispatch_number", run->dispatches);
-    json_bool(&json, "from_checkpoint", false);
+    json_bool(&json, "from_checkpoint", from_checkpoint);
     if (fault->text.len > 0)
         json_text(&json, "detail", fault->text);
     json_close(&json);
@@ -202,12 +203,47 @@ static bool dead_letter(struct tx *tx, const struct lease_row *lease, struct run
     return lease_finish_run(tx, lease, run, RUN_DISPATCH_LIMIT, &end, wakes, err);
 }
 
-static bool give_back_run(struct server *server, struct tx *tx, struct lease_row *lease,
-                          const struct lease_fault *fault, struct wakes *wakes, struct error *err)
+static bool fail_resume(struct tx *tx, const struct lease_row *lease, struct run_row *run,
+                        const struct lease_fault *fault, struct wakes *wakes, struct error *err)
+{
+    const struct run_end end = {
+        .has_exit_code = true,
+        .exit_code = 1,
+        .layer = "parked_wait",
+        .failure_kind = "wait_resume_failed",
+        .message = fault->text.len ? fault->text : STR("no worker could resume the run"),
+        .source = fault->source,
+    };
+
+    return lease_finish_run(tx, lease, run,
+                            run->state == RUN_LEASED ? RUN_PREPARATION_FAILED : RUN_FAIL, &end,
+                            wakes, err);
+}
+
+/* Back into the queue, unless it was delivered too often. */
+static bool deliver_again(struct server *server, struct tx *tx, const struct lease_row *lease,
+                          struct run_row *run, const struct lease_fault *fault,
+                          const struct resume_verdict *verdict, struct wakes *wakes,
+                          struct error *err)
+{
+    enum run_event on = fault->on == LEASE_REJECT ? RUN_REJECT : RUN_LEASE_OVER;
+    const char *from = verdict->checkpoint_id;
+    bool is_last = run->dispatches >= server->config->max_dispatches && !verdict->was_resuming;
+    int64_t delay = fault->on == LEASE_REJECT ? redelivery_delay_ms(run->dispatches - 1) : 0;
+    int64_t at = time_now_ms() + delay;
+
+    bool queued = from ? run_requeue_from(tx, run, on, at, from, wakes, err)
+                       : run_requeue(tx, run, on, at, wakes, err);
+    if (!queued || !requeued_event(tx, lease, run, fault, from, err))
+        return false;
+    return !is_last || dead_letter(tx, lease, run, fault, wakes, err);
+}
+
+bool lease_deliver_again(struct server *server, struct tx *tx, struct lease_row *lease,
+                         const struct lease_fault *fault, struct wakes *wakes, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    enum run_event on = fault->on == LEASE_REJECT ? RUN_REJECT : RUN_LEASE_OVER;
-    bool was_started = lease->started_ms > 0;
+    struct resume_verdict verdict;
     struct run_row run;
 
     if (!lease_load_run(tx, lease, &arena, &run, err))
@@ -215,17 +251,20 @@ static bool give_back_run(struct server *server, struct tx *tx, struct lease_row
     if (run_state_is_final(run.state))
         return true;
     if (run.state == RUN_PENDING_CANCEL)
-        return lease_finish_run(tx, lease, &run, on, &(struct run_end){.source = fault->source},
-                                wakes, err);
-    if (was_started && !lost_event(tx, lease, fault, err))
+        return lease_finish_run(tx, lease, &run,
+                                fault->on == LEASE_REJECT ? RUN_REJECT : RUN_LEASE_OVER,
+                                &(struct run_end){.source = fault->source}, wakes, err);
+    if (!resume_after_loss(tx, lease, &run, fault, &arena, wakes, &verdict, err))
         return false;
-
-    bool is_last = run.dispatches >= server->config->max_dispatches;
-    int64_t delay = fault->on == LEASE_REJECT ? redelivery_delay_ms(run.dispatches - 1) : 0;
-    if (!run_requeue(tx, &run, on, time_now_ms() + delay, wakes, err) ||
-        !requeued_event(tx, lease, &run, fault, err))
+    if (verdict.next == NEXT_PARKED) {
+        wakes_add(wakes, "g", run.group_id);
+        return lease_released_event(tx, lease, "checkpointed", err);
+    }
+    if (lease->started_ms && !lost_event(tx, lease, fault, err))
         return false;
-    return !is_last || dead_letter(tx, lease, &run, fault, wakes, err);
+    if (verdict.next == NEXT_FAILED)
+        return fail_resume(tx, lease, &run, fault, wakes, err);
+    return deliver_again(server, tx, lease, &run, fault, &verdict, wakes, err);
 }
 
 bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lease,
@@ -237,7 +276,7 @@ bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lea
     if (lease->subject == SUBJECT_BUILD)
         return deployment_give_back(tx, lease->subject_id, lease->lane_id, fault->reason,
                                     fault->text, wakes, err);
-    return give_back_run(server, tx, lease, fault, wakes, err);
+    return lease_deliver_again(server, tx, lease, fault, wakes, err);
 }
 
 bool lease_end_all(struct server *server, struct tx *tx, const char *worker_id,

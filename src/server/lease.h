@@ -61,6 +61,11 @@ bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lea
                      const struct lease_fault *fault, struct wakes *wakes,
                      struct error *err) MUST_USE;
 
+/* The second half of that, for the run of a lease that is over. */
+bool lease_deliver_again(struct server *server, struct tx *tx, struct lease_row *lease,
+                         const struct lease_fault *fault, struct wakes *wakes,
+                         struct error *err) MUST_USE;
+
 /* Finishes the run of a lease that is over: the run, its open attempt, and a wake-up for its
  * group, where another run may have waited for the place in the queue. */
 bool lease_finish_run(struct tx *tx, const struct lease_row *lease, struct run_row *run,

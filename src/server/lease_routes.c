@@ -5,6 +5,7 @@
 #include "server/event.h"
 #include "server/lease.h"
 #include "server/task_secrets.h"
+#include "server/wait_store.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -119,6 +120,36 @@ static bool phase_events(struct lease_call *open, const struct wire_start *start
     return true;
 }
 
+/* Whether the run goes on from a checkpoint: then its time goes on too. */
+static bool is_resumption(struct lease_call *open, bool *is, struct error *err)
+{
+    struct wait_row wait;
+    bool found;
+
+    if (!wait_load_open(open->tx, open->lease.subject_id, open->call->arena, &wait, &found, err))
+        return false;
+    *is = found && wait.suspension == SUSPENSION_RESUMING &&
+          strcmp(wait.lease_id, open->lease.id) == 0;
+    return true;
+}
+
+/* Sets what the attempt may still take; from the start it is the whole. */
+static bool set_time(struct lease_call *open, struct run_row *run, int64_t now, int64_t *hard_ms,
+                     struct error *err)
+{
+    bool is_resumed;
+
+    if (!is_resumption(open, &is_resumed, err))
+        return false;
+    if (!is_resumed) {
+        run->active_base_ms = run->active_ms;
+        if (!STORE(open->tx, &run_count_from_start, NULL, NULL, err, V_TEXT(run->id)))
+            return false;
+    }
+    *hard_ms = now + run_active_left_ms(run, now) + HARD_GRACE_MS;
+    return true;
+}
+
 static bool start_run(struct lease_call *open, const struct wire_start *start, int64_t *hard_ms,
                       struct error *err)
 {
@@ -130,8 +161,8 @@ static bool start_run(struct lease_call *open, const struct wire_start *start, i
     /* Asked to end meanwhile: the program must not be let go. */
     if (run.state == RUN_PENDING_CANCEL)
         return error_set(err, ERR_CONFLICT, "the run is being cancelled");
-    *hard_ms = now + run.max_duration_seconds * 1000 + HARD_GRACE_MS;
-    return run_move(open->tx, &run, RUN_START, &open->wakes, err) &&
+    return set_time(open, &run, now, hard_ms, err) &&
+           run_move(open->tx, &run, RUN_START, &open->wakes, err) &&
            STORE(open->tx, &run_set_isolation, NULL, NULL, err, V_TEXT(run.id),
                  V_STR(start->engine), V_STR(start->grade), V_INT(start->accelerated),
                  V_INT(now)) &&
@@ -237,10 +268,11 @@ bool lease_reject_post(struct call *call, struct response *res, struct error *er
         .layer = arena_text(call->arena, wanted.layer),
         .failure_kind = arena_text(call->arena, wanted.failure_kind),
         .text = wanted.text,
+        .is_damaged = !wanted.retryable && str_equal(wanted.code, STR("checkpoint_invalid")),
     };
     /* A build's own faults are completed, not rejected: what comes here is tried again. */
     bool is_final = !wanted.retryable && open.lease.subject == SUBJECT_RUN &&
-                    open.lease.state == LEASE_STARTING;
+                    open.lease.state == LEASE_STARTING && !fault.is_damaged;
     bool moved = is_final
                      ? fail_preparation(&open, &wanted, err)
                      : lease_give_back(open.server, open.tx, &open.lease, &fault, &open.wakes, err);

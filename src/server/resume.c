@@ -2,6 +2,7 @@
 
 #include "base/time.h"
 #include "server/event.h"
+#include "server/outbox.h"
 #include "store/queries.h"
 
 static bool append(struct tx *tx, const struct wait_row *wait, const char *kind, const char *source,
@@ -87,4 +88,23 @@ bool resume_take(struct tx *tx, const char *run_id, const char *lease_id, struct
                          run_id);
     return wait_suspend(tx, &wait, WAIT_TAKE, time_now_ms(), err) &&
            STORE(tx, &wait_take, &arena, &rows, err, V_TEXT(wait.id), V_TEXT(lease_id));
+}
+
+bool resume_ask_to_park(struct tx *tx, const struct wait_row *wait, struct arena *arena,
+                        struct wakes *wakes, struct error *err)
+{
+    AUTO(buf_finish) struct buf body = {.max = 256};
+    struct json_writer json = json_begin(&body);
+    struct rows lease;
+
+    json_open(&json, NULL);
+    json_string(&json, "wait_id", wait->id);
+    json_close(&json);
+    if (!json_end(&json, err) ||
+        !STORE(tx, &lease_live_find, arena, &lease, err, V_TEXT("run"), V_TEXT(wait->run_id)) ||
+        !STORE(tx, &wait_nudge, NULL, NULL, err, V_TEXT(wait->id), V_INT(time_now_ms())))
+        return false;
+    return lease.n_rows == 0 || outbox_send(tx, row_text(&lease, 0, LEASE_LIVE_FIND_WORKER_ID),
+                                            row_text(&lease, 0, LEASE_LIVE_FIND_ID), "park_now",
+                                            buf_str(&body), wakes, err);
 }

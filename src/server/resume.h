@@ -29,6 +29,10 @@ bool resume_park(struct tx *tx, struct wait_row *wait, struct checkpoint_row *ch
 bool resume_take(struct tx *tx, const char *run_id, const char *lease_id,
                  struct error *err) MUST_USE;
 
+/* Asks the worker of a hot wait to park it, once. Run and wait are locked. */
+bool resume_ask_to_park(struct tx *tx, const struct wait_row *wait, struct arena *arena,
+                        struct wakes *wakes, struct error *err) MUST_USE;
+
 /* What comes after a lease that ended without a result. */
 enum resume_next {
     NEXT_RESTART, /* the attempt begins again */

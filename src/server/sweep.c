@@ -212,6 +212,11 @@ void sweep_each(struct pass *pass, const char *job, const struct query *query,
               rows.n_columns > 1 ? row_text(&rows, i, 1) : "");
 }
 
+bool sweep_is_time(const struct pass *pass, int64_t period_ms)
+{
+    return pass->now / period_ms != pass->last / period_ms;
+}
+
 static void wake_groups(struct pass *pass, const struct query *query, const struct value *params,
                         size_t n)
 {
@@ -230,7 +235,7 @@ static void wake_polls(struct pass *pass)
     const struct value params[] = {V_INT(pass->now), V_INT(pass->last)};
 
     wake_groups(pass, &groups_due, params, 2);
-    if (pass->now / REMIND_MS != pass->last / REMIND_MS)
+    if (sweep_is_time(pass, REMIND_MS))
         wake_groups(pass, &groups_waiting, params, 1);
 }
 
@@ -248,6 +253,7 @@ static int64_t sweep_since(struct server *server, int64_t last)
     SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
           V_INT(now - BUILDING_MAX_MS), V_INT(SWEEP_BATCH));
     sweep_waits(&pass);
+    sweep_checkpoints(&pass);
     wake_polls(&pass);
     arena_finish(&pass.arena);
     return now;

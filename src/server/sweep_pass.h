@@ -24,5 +24,11 @@ void sweep_each(struct pass *pass, const char *job, const struct query *query,
     sweep_each(pass, job, query, (const struct value[]){__VA_ARGS__}, \
                sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value), one)
 
+/* Whether this pass is the first of its period, for jobs that need not run in every one. */
+bool sweep_is_time(const struct pass *pass, int64_t period_ms);
+
 /* Timers that are due, waits and tokens whose time is over. */
 void sweep_waits(struct pass *pass);
+
+/* What lost workers left, what is to be parked, what is kept no longer. */
+void sweep_checkpoints(struct pass *pass);

@@ -125,8 +125,8 @@ static bool tell_worker(struct tx *tx, const struct wait_row *wait, struct wakes
                                             buf_str(&body), wakes, err);
 }
 
-static bool deliver_hot(struct tx *tx, const struct wait_row *wait, struct wakes *wakes,
-                        struct error *err)
+bool wait_deliver_hot(struct tx *tx, const struct wait_row *wait, struct wakes *wakes,
+                      struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct run_row run;
@@ -146,7 +146,7 @@ bool wait_settle(struct tx *tx, struct wait_row *wait, enum condition_event on, 
         return false;
     wakes_add(wakes, "run:", wait->run_id);
     switch (wait->suspension) {
-    case SUSPENSION_HOT: return deliver_hot(tx, wait, wakes, err);
+    case SUSPENSION_HOT: return wait_deliver_hot(tx, wait, wakes, err);
     case SUSPENSION_PARKED: return resume_queue(tx, wait, wakes, err);
     case SUSPENSION_CHECKPOINTING:
     case SUSPENSION_RESUME_PENDING:

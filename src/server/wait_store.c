@@ -88,12 +88,8 @@ bool wait_set_deadline(struct tx *tx, struct lease_row *lease, const struct run_
 {
     int64_t now = time_now_ms(), deadline = 0;
 
-    if (run->state == RUN_EXECUTING) {
-        int64_t used = run->active_ms + (run->active_since_ms ? now - run->active_since_ms : 0);
-        int64_t left = run->max_duration_seconds * 1000 - used;
-
-        deadline = now + (left > 0 ? left : 0) + HARD_GRACE_MS;
-    }
+    if (run->state == RUN_EXECUTING)
+        deadline = now + run_active_left_ms(run, now) + HARD_GRACE_MS;
     lease->hard_deadline_ms = deadline;
     return STORE(tx, &lease_set_hard_deadline, NULL, NULL, err, V_TEXT(lease->id),
                  deadline ? V_INT(deadline) : V_NULL);

@@ -56,6 +56,10 @@ bool wait_settle(struct tx *tx, struct wait_row *wait, enum condition_event on, 
 bool wait_decide_only(struct tx *tx, struct wait_row *wait, enum condition_event on,
                       struct str decision, struct error *err) MUST_USE;
 
+/* Hands the answer of a settled wait to the program where it waits. Run and wait are locked. */
+bool wait_deliver_hot(struct tx *tx, const struct wait_row *wait, struct wakes *wakes,
+                      struct error *err) MUST_USE;
+
 /* {"condition":…} with data of a completed one, a reason of a cancelled or failed one. Both may
  * be absent (ptr NULL): data is null then. */
 bool wait_decision(enum condition_event on, struct str data, struct str reason, struct buf *out,

@@ -79,3 +79,41 @@ UPDATE runs SET active_base_ms = active_ms WHERE id = $1;
 
 -- name: worker_compat (id) -> compat, checkpoint_key_id, capabilities
 SELECT compat, checkpoint_key_id, capabilities FROM workers WHERE id = $1;
+
+-- name: checkpoint_find (id, lease) -> wait_id
+SELECT wait_id FROM checkpoints WHERE id = $1 AND lease_id = $2;
+
+-- name: checkpoints_left (creating_before, limit) -> id, run_id
+-- Nobody works on these any more: their lease is over, or it has taken too long.
+SELECT c.id, c.run_id FROM checkpoints c LEFT JOIN leases l ON l.id = c.lease_id AND l.live = 1
+WHERE c.state IN ('creating', 'staged')
+    AND (l.id IS NULL OR (c.state = 'creating' AND c.created_ms < $1))
+ORDER BY c.created_ms LIMIT $2;
+
+-- name: checkpoints_past (before, limit) -> id, run_id
+-- Ready ones that no delivery can go on from: their run is over, or a later point is held.
+SELECT c.id, c.run_id FROM checkpoints c
+JOIN runs r ON r.id = c.run_id
+JOIN waits w ON w.id = c.wait_id
+WHERE c.state = 'ready' AND c.ready_ms <= $1
+    AND (r.finished_ms <= $1 OR (r.finished_ms IS NULL AND w.released_ms <= $1
+        AND w.suspension = 'released' AND (r.attempt > c.attempt OR EXISTS (
+            SELECT 1 FROM checkpoints n
+            WHERE n.run_id = c.run_id AND n.attempt = c.attempt AND n.state = 'ready'
+                AND n.created_ms > c.created_ms))))
+ORDER BY c.ready_ms LIMIT $2;
+
+-- name: waits_to_park (before, limit) -> id, run_id
+SELECT w.id, w.run_id FROM waits w
+JOIN leases l ON l.subject_kind = 'run' AND l.subject_id = w.run_id AND l.live = 1
+JOIN workers k ON k.id = l.worker_id AND k.compat IS NOT NULL
+WHERE w.suspension = 'hot' AND w.condition = 'pending' AND w.nudged_ms IS NULL
+    AND w.park_at_ms <= $1
+ORDER BY w.park_at_ms LIMIT $2;
+
+-- name: wait_nudge (id, now)
+UPDATE waits SET nudged_ms = $2 WHERE id = $1;
+
+-- name: waits_forsaken (limit) -> lease_id, run_id
+SELECT w.lease_id, w.run_id FROM waits w JOIN leases l ON l.id = w.lease_id AND l.live = 0
+WHERE w.suspension = 'resuming' LIMIT $1;
