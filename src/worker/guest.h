@@ -143,6 +143,16 @@ void guest_outlive_stop(struct guest *guest, bool outlives);
 bool guest_freeze(struct guest *guest, struct error *err) MUST_USE;
 bool guest_thaw(struct guest *guest, struct error *err) MUST_USE;
 
+/* The tree of the workspace (protocol/tree.h), while the program is frozen or after its end: its
+ * bytes go to `take`, in order. When that fails, or the agent cannot read the tree, the guest is
+ * as it was before. */
+typedef bool guest_take_tree(void *arg, struct str bytes, struct error *err);
+bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
+                   struct error *err) MUST_USE;
+
+/* False when the sandbox did not outlive its program. */
+bool guest_can_capture(const struct guest *guest);
+
 enum { GUEST_NONCE_LEN = 16 };
 
 /* Of a frozen program, or of one that waits at the gate: secrets leave its memory and the agent

@@ -159,6 +159,10 @@ static void take_error(struct guest *guest, const struct message_error *error)
         guest->is_refused = guest->is_frozen = true;
         return;
     }
+    if (str_equal(error->stage, STR("capture"))) {
+        guest_capture_refused(guest, error->text);
+        return;
+    }
     break_with(guest, error);
 }
 
@@ -260,17 +264,19 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_THAWED: guest->is_thawed = true; break;
     case MESSAGE_PAUSED: guest->is_paused = true; break;
     case MESSAGE_REESTABLISHED: return take_reestablished(guest, &message->reestablished, err);
+    case MESSAGE_CAPTURE_END: guest_capture_end(guest, &message->capture_end); break;
     case MESSAGE_CONSUMED: guest->has_consumed = true; break;
     default: break; /* later kinds answer requests this worker does not make */
     }
     return true;
 }
 
-static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end UNUSED,
-                    struct error *err)
+static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end, struct error *err)
 {
     struct guest *guest = arg;
 
+    if (guest_captures(guest, stream))
+        return guest_capture_data(guest, stream, bytes, is_end, err);
     if (stream == guest->outcome_stream && stream != 0)
         return buf_append(&guest->outcome_bytes, bytes, err) &&
                channel_consumed(&guest->channel, stream, bytes.len, err);

@@ -48,6 +48,8 @@ struct guest {
     struct buf outcome_bytes;
     struct guest_result result;
 
+    struct guest_capture *capture; /* under way, or NULL */
+
     struct guest_op *first_op; /* asked and not taken yet, in order */
     size_t n_ops;
 
@@ -58,6 +60,13 @@ struct guest {
 
 uint16_t guest_stream_number(uint32_t program, enum guest_stream which);
 uint16_t guest_payload_number(uint32_t program);
+
+/* A capture under way: what the agent says about it. */
+bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, bool is_end,
+                        struct error *err) MUST_USE;
+void guest_capture_end(struct guest *guest, const struct message_capture_end *end);
+void guest_capture_refused(struct guest *guest, struct str text);
+bool guest_captures(const struct guest *guest, uint16_t stream);
 
 bool guest_send(struct guest *guest, enum message_type type, const void *message,
                 struct error *err) MUST_USE;

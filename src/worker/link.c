@@ -175,21 +175,29 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
     return fine || error_wrap(err, "%s", exchange->route);
 }
 
+/* Whether it is worth another try; after a while, which becomes longer. */
+static bool may_repeat(const struct line *line, int64_t until_ms, int64_t *wait_ms,
+                       const struct error *err)
+{
+    bool passing = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+                   err->code == ERR_UNAUTHENTICATED;
+
+    if (!passing || (line->abort && *line->abort) || time_boot_ms() + *wait_ms > until_ms)
+        return false;
+    poll(NULL, 0, (int)*wait_ms);
+    *wait_ms = *wait_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : *wait_ms * 2;
+    return true;
+}
+
 bool line_insist(struct line *line, const struct exchange *exchange, int64_t until_ms,
                  struct arena *arena, struct error *err)
 {
     int64_t wait = RETRY_FIRST_MS;
 
-    for (;;) {
-        if (line_call(line, exchange, arena, err))
-            return true;
-        bool passing = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
-                       err->code == ERR_UNAUTHENTICATED;
-        if (!passing || (line->abort && *line->abort) || time_boot_ms() + wait > until_ms)
+    while (!line_call(line, exchange, arena, err))
+        if (!may_repeat(line, until_ms, &wait, err))
             return false;
-        poll(NULL, 0, (int)wait);
-        wait = wait * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : wait * 2;
-    }
+    return true;
 }
 
 struct download {
@@ -273,6 +281,17 @@ bool line_store(struct line *line, const char *digest, int64_t size, int fd, str
         fine = refused(&answer, err);
     buf_finish(&answer.body);
     return fine || error_wrap(err, "storing object %.12s", digest);
+}
+
+bool line_store_insist(struct line *line, const char *digest, int64_t size, int fd,
+                       int64_t until_ms, struct error *err)
+{
+    int64_t wait = RETRY_FIRST_MS;
+
+    while (!line_store(line, digest, size, fd, err))
+        if (!may_repeat(line, until_ms, &wait, err))
+            return false;
+    return true;
 }
 
 bool line_has(struct line *line, const char *digest, bool *has, struct error *err)

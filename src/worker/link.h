@@ -79,5 +79,9 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd,
 bool line_store(struct line *line, const char *digest, int64_t size, int fd,
                 struct error *err) MUST_USE;
 
+/* line_store, tried again as line_insist does. */
+bool line_store_insist(struct line *line, const char *digest, int64_t size, int fd,
+                       int64_t until_ms, struct error *err) MUST_USE;
+
 /* Whether the server has the object. */
 bool line_has(struct line *line, const char *digest, bool *has, struct error *err) MUST_USE;

@@ -1,0 +1,113 @@
+/* The tree of a workspace as the agent sends it: on a stream of its own, summed up at its end. */
+#include "base/own.h"
+#include "base/time.h"
+#include "worker/guest_state.h"
+
+enum { RESET_UNWANTED = 1 };
+
+struct guest_capture {
+    guest_take_tree *take;
+    void *arg;
+    uint16_t stream;
+    struct blake2b hash;
+    uint8_t digest[BLAKE2B_LEN]; /* that the agent says, when has_sum */
+    bool has_ended, has_sum;
+    bool is_over; /* both, or it failed */
+    bool has_failed;
+    struct error failure;
+};
+
+static uint16_t stream_of(uint32_t program)
+{
+    return (uint16_t)(program * 8 + 7);
+}
+
+bool guest_captures(const struct guest *guest, uint16_t stream)
+{
+    return guest->capture && guest->capture->stream == stream;
+}
+
+static void fail(struct guest_capture *capture, const struct error *err)
+{
+    if (!capture->has_failed)
+        capture->failure = *err;
+    capture->has_failed = capture->is_over = true;
+}
+
+static void look_over(struct guest_capture *capture)
+{
+    capture->is_over = capture->is_over || (capture->has_ended && capture->has_sum);
+}
+
+bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, bool is_end,
+                        struct error *err)
+{
+    struct guest_capture *capture = guest->capture;
+    struct error why;
+
+    capture->has_ended = capture->has_ended || is_end;
+    look_over(capture);
+    if (bytes.len == 0 || capture->has_failed)
+        return true;
+    blake2b_update(&capture->hash, bytes);
+    if (capture->take(capture->arg, bytes, &why))
+        return channel_consumed(&guest->channel, stream, bytes.len, err);
+    fail(capture, &why);
+    return is_end || channel_reset(&guest->channel, stream, RESET_UNWANTED, err);
+}
+
+void guest_capture_end(struct guest *guest, const struct message_capture_end *end)
+{
+    struct guest_capture *capture = guest->capture;
+
+    if (!capture)
+        return;
+    memcpy(capture->digest, end->digest.ptr, sizeof capture->digest);
+    capture->has_sum = true;
+    look_over(capture);
+}
+
+void guest_capture_refused(struct guest *guest, struct str text)
+{
+    struct error err;
+
+    if (!guest->capture)
+        return;
+    error_set(&err, ERR_UNPROCESSABLE, "the workspace cannot be read: %.*s", (int)text.len,
+              text.ptr);
+    fail(guest->capture, &err);
+}
+
+static bool is_whole(struct guest_capture *capture, struct error *err)
+{
+    uint8_t digest[BLAKE2B_LEN];
+
+    if (capture->has_failed) {
+        *err = capture->failure;
+        return false;
+    }
+    blake2b_final(&capture->hash, digest);
+    return memcmp(digest, capture->digest, sizeof digest) == 0 ||
+           error_set(err, ERR_CONTENT_HASH, "the workspace came damaged");
+}
+
+bool guest_can_capture(const struct guest *guest)
+{
+    return guest->instance && !guest->is_broken && (guest->is_quiesced || guest->is_frozen);
+}
+
+bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
+                   struct error *err)
+{
+    struct guest_capture capture = {.take = take, .arg = arg, .stream = stream_of(guest->program)};
+    struct message_capture message = {++guest->number, capture.stream, guest->generation};
+
+    blake2b_init(&capture.hash, (struct str){0});
+    if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
+        return false;
+    guest->capture = &capture;
+    bool fine = guest_send(guest, MESSAGE_CAPTURE, &message, err) &&
+                guest_wait_for(guest, &capture.is_over, until_ms, err);
+    guest->capture = NULL;
+    return fine && is_whole(&capture, err);
+}
