@@ -10,6 +10,7 @@
 #include "blob/saver.h"
 #include "engine/saved.h"
 #include "worker/object_link.h"
+#include "worker/template.h"
 #include "worker/worker.h"
 
 enum { LEVEL = 1 };
@@ -66,15 +67,18 @@ static bool open_keys(struct run *run, struct key_ring *ring, struct error *err)
     return key_ring_add(ring, secret_reveal(&run->worker->settings->checkpoint_key), err);
 }
 
-bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
-                     struct checkpoint_kept *kept, struct error *err)
+static bool keep(struct run *run, int folder, const char *kind,
+                 const struct checkpoint_about *about, struct checkpoint_kept *kept,
+                 struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
     struct object_backend backend = object_backend_of_line(&run->line);
     const struct saver_plan plan = {
         .backend = &backend,
         .keys = &ring.keys,
-        .kind = KIND,
+        .kind = kind,
+        .parent = about && run->parent.digest[0] ? &run->parent.manifest : NULL,
+        .parent_digest = run->parent.digest,
         .sizes = chunk_sizes_memory,
         .level = LEVEL,
     };
@@ -86,12 +90,56 @@ bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about 
         return false;
     saver_create(&plan, &saver);
     bool fine = saver_stream(saver, STREAM, (struct saver_source){unload, &unloading}, err) &&
-                add_facts(run, saver, about, err) && saver_end(saver, &saved, err);
+                (!about || add_facts(run, saver, about, err)) && saver_end(saver, &saved, err);
     if (fine)
         note_objects(run, &saved, kept);
     saver_destroy(saver);
     saved_reader_close(unloading.reader);
     return fine;
+}
+
+bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
+                     struct checkpoint_kept *kept, struct error *err)
+{
+    return keep(run, folder, KIND, about, kept, err);
+}
+
+bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
+                          struct error *err)
+{
+    return keep(run, folder, "template", NULL, kept, err);
+}
+
+static bool read_parent(struct run *run, const char *digest, struct error *err)
+{
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    struct object_backend backend = object_backend_of_line(&run->line);
+    struct run_parent *parent = &run->parent;
+    struct seal_source source;
+    int fd = -1;
+
+    if (!open_keys(run, &ring, err) || !backend.open(backend.arg, digest, &fd, err))
+        return false;
+    AUTO_FD int opened = fd;
+    if (!seal_source_fd(&opened, &source, err) ||
+        !manifest_read(&ring.keys, source, digest, &parent->arena, &parent->manifest, err))
+        return false;
+    snprintf(parent->digest, sizeof parent->digest, "%s", digest);
+    return true;
+}
+
+bool checkpoint_find_parent(struct run *run, struct error *err)
+{
+    const struct wire_grant *grant = &run->lease->grant;
+    struct template *origin = guest_origin(run->guest);
+    char digest[SHA256_HEX];
+
+    if (run->parent.digest[0])
+        return true;
+    if (grant->has_resume)
+        return read_parent(run, arena_text(&run->arena, grant->resume.manifest), err);
+    return !origin ||
+           (template_manifest(origin, run, digest, err) && read_parent(run, digest, err));
 }
 
 static bool load(void *arg, struct str bytes, struct error *err)

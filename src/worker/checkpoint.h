@@ -20,6 +20,16 @@ struct checkpoint_kept {
     int64_t logical_bytes, stored_bytes;
 };
 
+/* What a run's memory was before: what it has in common with that is not stored again. The last
+ * checkpoint of a run that came back, else the template its sandbox is a copy of. */
+bool checkpoint_find_parent(struct run *run, struct error *err) MUST_USE;
+
+/* A saved sandbox that is nobody's, to be a parent. */
+bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
+                          struct error *err) MUST_USE;
+
+/* ERR_OBJECT_GONE belongs to stage: then what it shares with its parent has to be kept anew,
+ * without one. */
 bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
                      struct checkpoint_kept *kept, struct error *err) MUST_USE;
 

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "image/image.h"
 #include "worker/guest_state.h"
+#include "worker/template.h"
 #include "worker/worker.h"
 
 enum {
@@ -527,6 +528,11 @@ bool guest_was_cancelled(const struct guest *guest)
     return guest->ending == ENDING_BY_CANCEL;
 }
 
+struct template *guest_origin(const struct guest *guest)
+{
+    return guest->origin;
+}
+
 int guest_room(const struct guest *guest)
 {
     return guest->room_fd;
@@ -562,6 +568,7 @@ void guest_stop(struct guest *guest)
         close(guest->held_layers);
     if (guest->held_bundle >= 0)
         close(guest->held_bundle);
+    template_drop(guest->origin);
     buf_finish(&guest->outcome_bytes);
     arena_finish(&guest->arena);
     free(guest);

@@ -181,6 +181,10 @@ struct guest_resumption {
 bool guest_resume(struct guest *guest, const struct guest_resumption *resumption,
                   struct error *err) MUST_USE;
 
+/* The template of which it is a copy, good as long as the guest; NULL: none. */
+struct template;
+struct template *guest_origin(const struct guest *guest);
+
 /* True when the program was ended because of its limit, or because of a cancel. */
 bool guest_was_timed_out(const struct guest *guest);
 bool guest_was_cancelled(const struct guest *guest);

@@ -19,6 +19,7 @@ struct guest {
     struct loop_source *socket, *process, *wake, *room;
     struct loop_timer *tick;
     int room_fd;
+    struct template *origin;      /* of which it is a copy; NULL: started on its own */
     int held_layers, held_bundle; /* locks that keep them on this host, or -1 */
     struct channel channel;
     struct arena arena;

@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "worker/checkpoint.h"
+#include "worker/template.h"
 #include "worker/worker.h"
 
 enum { RETRY_MS = 10 * 1000, IMAGE_ROOM = 64 << 20 };
@@ -119,11 +120,26 @@ static bool bring_back(struct park *park, struct error *err)
     return guest_thaw(run->guest, err);
 }
 
-/* Everything after the save: what fails now is undone by coming back. */
-static bool leave(struct park *park, struct error *err)
+static bool keep(struct park *park, struct error *err)
 {
     return checkpoint_keep(park->run, park->folder, &park->about, &park->kept, err) &&
            stage(park, err);
+}
+
+/* Everything after the save: what fails now is undone by coming back. */
+static bool leave(struct park *park, struct error *err)
+{
+    struct run_parent *parent = &park->run->parent;
+
+    if (keep(park, err))
+        return true;
+    if (err->code != ERR_OBJECT_GONE || !parent->digest[0])
+        return false;
+    /* Collected meanwhile: then everything is stored anew. */
+    parent->digest[0] = '\0';
+    if (guest_origin(park->run->guest))
+        template_forget_manifest(guest_origin(park->run->guest));
+    return keep(park, err);
 }
 
 static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
@@ -167,6 +183,8 @@ bool run_park(struct run *run, struct error *err)
         return true;
     if (!memory_folder_make(image_room(run), &park.folder, &why))
         return abort_it(&park, &why, err);
+    if (!checkpoint_find_parent(run, &why))
+        log_debug("parked without a parent", LOG_ERR(&why));
     AUTO_FD int folder = park.folder;
     if (!guest_freeze(run->guest, &why)) {
         *err = why;

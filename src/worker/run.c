@@ -398,6 +398,7 @@ void *run_main(void *arg)
         report_failure(lease, &run.line, &run.failure, run.is_started, &err);
     }
     line_close(&run.line);
+    arena_finish(&run.parent.arena);
     arena_finish(&run.arena);
     lease_done(lease);
     return NULL;

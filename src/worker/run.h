@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "blob/manifest.h"
 #include "image/image.h"
 #include "worker/guest.h"
 #include "worker/link.h"
@@ -42,7 +43,12 @@ struct run {
     struct run_wait wait;
     int64_t active_ms;       /* of the attempt, until active_since_ms */
     int64_t active_since_ms; /* boot time; 0: it waits */
-    bool is_parked;          /* nothing of it is here any more, and the server knows */
+    struct run_parent {
+        struct arena arena;
+        struct manifest manifest;
+        char digest[SHA256_HEX]; /* empty: none */
+    } parent;
+    bool is_parked; /* nothing of it is here any more, and the server knows */
 };
 
 struct wire_fence run_fence(const struct run *run);

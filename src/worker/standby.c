@@ -8,10 +8,12 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "base/wait.h"
+#include "worker/template.h"
 #include "worker/worker.h"
 
 enum {
     PLACES_MAX = 16,
+    SHAPES_MAX = 8,
     TICK_MS = 1000,
     IDLE_MS = 5 * 60 * 1000,
     START_DEADLINE_MS = 30 * 1000,
@@ -33,8 +35,17 @@ struct place {
     int64_t used_ms;
 };
 
+/* Templates outlive the places: another of the kind may be wanted later. */
+struct shape {
+    uint8_t key[BLAKE2B_LEN];
+    struct template *template; /* NULL: none yet */
+    bool cannot;               /* making one failed */
+    int64_t used_ms;           /* 0: free */
+};
+
 struct standby {
     struct worker *worker;
+    struct shape shapes[SHAPES_MAX]; /* of its own thread */
     size_t max;
     struct place places[PLACES_MAX];
     pthread_mutex_t lock;
@@ -125,7 +136,7 @@ static bool ignore_output(void *arg UNUSED, enum guest_stream stream UNUSED,
 }
 
 /* Up to the gate: the adapter has said hello and waits. */
-static bool make(struct standby *standby, struct place *place, struct error *err)
+static bool make_cold(struct standby *standby, struct place *place, struct error *err)
 {
     static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
     const struct guest_setup setup = {
@@ -140,10 +151,76 @@ static bool make(struct standby *standby, struct place *place, struct error *err
         .listener = {ignore_output, NULL, NULL},
     };
 
-    id_make(place->spec.id);
-    place->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
     return guest_start(standby->worker, NULL, &place->spec, &place->failure, &place->guest, err) &&
            guest_set_up(place->guest, &setup, err) && guest_launch(place->guest, &program, err);
+}
+
+static struct shape *shape_of(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+{
+    struct shape *oldest = &standby->shapes[0];
+
+    for (size_t i = 0; i < SHAPES_MAX; i++) {
+        struct shape *shape = &standby->shapes[i];
+
+        if (shape->used_ms && memcmp(shape->key, key, BLAKE2B_LEN) == 0)
+            return shape;
+        if (shape->used_ms < oldest->used_ms)
+            oldest = shape;
+    }
+    template_drop(oldest->template);
+    *oldest = (struct shape){0};
+    memcpy(oldest->key, key, BLAKE2B_LEN);
+    return oldest;
+}
+
+static void renew(struct place *place)
+{
+    id_make(place->spec.id);
+    place->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+}
+
+/* The first of a kind becomes its template. */
+static bool make_template(struct standby *standby, struct place *place, struct shape *shape,
+                          struct error *err)
+{
+    int64_t room = ((place->spec.memory_mib + place->spec.disk_mib) << 20);
+
+    renew(place);
+    bool made =
+        make_cold(standby, place, err) && template_make(place->guest, room, &shape->template, err);
+    guest_stop(TAKE(place->guest));
+    return made;
+}
+
+static bool make_copy(struct standby *standby, struct place *place, struct error *err)
+{
+    const struct guest_listener listener = {ignore_output, NULL, NULL};
+    struct shape *shape = shape_of(standby, place->key);
+
+    shape->used_ms = time_boot_ms();
+    if (shape->cannot)
+        return error_set(err, ERR_UNSUPPORTED, "this kind cannot be copied");
+    if (!shape->template && !make_template(standby, place, shape, err)) {
+        shape->cannot = true;
+        return false;
+    }
+    renew(place);
+    if (template_copy(shape->template, standby->worker, &place->spec, &listener, &place->failure,
+                      &place->guest, err))
+        return true;
+    guest_stop(TAKE(place->guest));
+    return false;
+}
+
+/* A copy where that works; else one that is started like any other. */
+static bool make(struct standby *standby, struct place *place, struct error *err)
+{
+    if (standby->worker->engine->restore && make_copy(standby, place, err))
+        return true;
+    if (standby->worker->engine->restore)
+        log_debug("no copy of a template", LOG_ERR(err));
+    renew(place);
+    return make_cold(standby, place, err);
 }
 
 /* With the lock held; given up while the sandbox starts. */
@@ -250,6 +327,8 @@ void standby_destroy(struct standby *standby)
         guest_stop(standby->places[i].guest);
         clear(&standby->places[i]);
     }
+    for (size_t i = 0; i < SHAPES_MAX; i++)
+        template_drop(standby->shapes[i].template);
     pthread_mutex_destroy(&standby->lock);
     pthread_cond_destroy(&standby->changed);
     free(standby);

@@ -1,0 +1,111 @@
+#include "worker/template.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/own.h"
+#include "engine/saved.h"
+#include "worker/guest_state.h"
+#include "worker/worker.h"
+
+struct template
+{
+    pthread_mutex_t lock;
+    size_t holders;
+    int folder; /* in memory */
+    uint8_t nonce[GUEST_NONCE_LEN];
+    char manifest[SHA256_HEX]; /* empty: not stored yet */
+};
+
+/* Pieces that are only stored start a copy faster than deflated ones. */
+static bool take_over(int saved, int64_t room, int *folder, struct error *err)
+{
+    struct saved_reader *reader = NULL;
+    struct saved_writer *writer = NULL;
+    struct str bytes;
+    bool fine = memory_folder_make(room, folder, err) && saved_reader_open(saved, &reader, err) &&
+                saved_writer_open(*folder, &writer, err);
+
+    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
+        fine = saved_write(writer, bytes, err);
+    fine = fine && saved_writer_end(writer, err);
+    saved_writer_close(writer);
+    saved_reader_close(reader);
+    return fine;
+}
+
+bool template_make(struct guest *guest, int64_t room, struct template **template, struct error *err)
+{
+    uint8_t nonce[GUEST_NONCE_LEN];
+    AUTO_FD int saved = -1;
+    int folder = -1;
+
+    if (!memory_folder_make(room, &saved, err) || !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
+        !guest_save(guest, saved, err))
+        return false;
+    if (!take_over(saved, room, &folder, err)) {
+        auto_close(&folder);
+        return false;
+    }
+    struct template *made = alloc(sizeof *made);
+    *made = (struct template){.holders = 1, .folder = folder};
+    memcpy(made->nonce, nonce, sizeof nonce);
+    pthread_mutex_init(&made->lock, NULL);
+    *template = made;
+    return true;
+}
+
+struct template *template_hold(struct template *template)
+{
+    if (!template)
+        return NULL;
+    pthread_mutex_lock(&template->lock);
+    template->holders++;
+    pthread_mutex_unlock(&template->lock);
+    return template;
+}
+
+void template_drop(struct template *template)
+{
+    if (!template)
+        return;
+    pthread_mutex_lock(&template->lock);
+    bool is_last = --template->holders == 0;
+    pthread_mutex_unlock(&template->lock);
+    if (!is_last)
+        return;
+    close(template->folder);
+    pthread_mutex_destroy(&template->lock);
+    free(template);
+}
+
+bool template_copy(struct template *template, struct worker *worker,
+                   const struct sandbox_spec *spec, const struct guest_listener *listener,
+                   struct failure *failure, struct guest **guest, struct error *err)
+{
+    if (!guest_restore(worker, NULL, spec, template->folder, template->nonce, listener, failure,
+                       guest, err))
+        return false;
+    (*guest)->origin = template_hold(template);
+    return guest_reestablish(*guest, spec->network != NETWORK_OFF, err);
+}
+
+bool template_manifest(struct template *template, struct run *run, char manifest[SHA256_HEX],
+                       struct error *err)
+{
+    struct checkpoint_kept kept;
+
+    pthread_mutex_lock(&template->lock);
+    if (!template->manifest[0] && checkpoint_keep_base(run, template->folder, &kept, err))
+        memcpy(template->manifest, kept.manifest, SHA256_HEX);
+    memcpy(manifest, template->manifest, SHA256_HEX);
+    pthread_mutex_unlock(&template->lock);
+    return manifest[0];
+}
+
+void template_forget_manifest(struct template *template)
+{
+    pthread_mutex_lock(&template->lock);
+    template->manifest[0] = '\0';
+    pthread_mutex_unlock(&template->lock);
+}
