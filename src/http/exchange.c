@@ -251,8 +251,11 @@ void exchange_run(struct exchange *exchange)
     case STEP_HANDLE: ok = handle(exchange, &exchange->err); break;
     }
     exchange->has_failed = !ok;
-    if (!ok)
-        exchange_fail(exchange, &exchange->err);
+    if (ok)
+        return;
+    if (exchange->server->config.refused)
+        exchange->server->config.refused(&exchange->call, &exchange->err);
+    exchange_fail(exchange, &exchange->err);
 }
 
 void exchange_fail(struct exchange *exchange, const struct error *err)

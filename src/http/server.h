@@ -25,6 +25,9 @@ struct http_config {
     /* Whether a handler that failed so may succeed when it is simply run again, which is then
      * done a few times; may be NULL. Such a handler has changed nothing yet. */
     bool (*is_passing)(const struct error *err);
+    /* On the pool when authorize or a handler has refused so, for an audit log; may be NULL. What
+     * they held is let go by then. */
+    void (*refused)(const struct call *call, const struct error *err);
     /* On the loop when an answer is about to be sent, for the access log; may be NULL. A client
      * that left before gives 499; a refused head has no route in call->match. */
     void (*answered)(const struct call *call, int status, int64_t took_ms);

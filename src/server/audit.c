@@ -151,8 +151,10 @@ void audit_refusal(struct server *server, const struct audit_entry *entry)
         log_warn("a refusal is not in the audit log", LOG_ERR(&err));
 }
 
-void audit_denied(const struct call *call)
+void audit_denied(const struct call *call, const struct error *err)
 {
+    if ((err->code != ERR_FORBIDDEN && err->code != ERR_ORIGIN) || !call->match.route)
+        return;
     struct audit_entry entry = audit_entry_of(call, "request.denied");
     entry.subject = str_of(call->match.route->pattern);
     entry.outcome = "denied";

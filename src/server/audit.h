@@ -38,5 +38,6 @@ struct audit_entry audit_entry_of(const struct call *call, const char *action);
  * fill the disk by being refused. Never a reason to fail. */
 void audit_refusal(struct server *server, const struct audit_entry *entry);
 
-/* A permission refused this caller; the same way. */
-void audit_denied(const struct call *call);
+/* The same for a request that was refused, when it is the caller who may not do it: by a
+ * permission, by a rule of the handler, or for where it comes from. */
+void audit_denied(const struct call *call, const struct error *err);

@@ -105,6 +105,46 @@ SERVICE_TEST(a_refused_caller_is_in_the_log_once_a_minute)
     CHECK_STR(service_text(service, "entries.1.outcome"), "");
 }
 
+SERVICE_TEST(what_a_handler_refuses_the_caller_is_in_the_log)
+{
+    static const char body[] = "{\"email\":\"new@example.com\",\"role\":\"owner\"}";
+    struct person admin;
+    struct error err;
+    CHECK(service_sign_in(service) && service_join(service, "admin", &admin, &err));
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(service, service_ask(service, admin.session, "POST", "/api/invitations", body),
+                     403);
+    CHECK_STATUS(service, list(service, "?action=request.denied"), 200);
+    CHECK_STR(service_text(service, "entries.0.outcome"), "denied");
+    CHECK_STR(service_text(service, "entries.0.subject"), "/api/invitations");
+    CHECK_STR(service_text(service, "entries.0.actor.type"), "user");
+    CHECK_STR(service_text(service, "entries.1.outcome"), "");
+}
+
+SERVICE_TEST(the_list_is_filtered_by_actor_and_action)
+{
+    CHECK(service_sign_in(service));
+    const char *key = service_make_key(service, everything);
+    CHECK_STATUS(service, service_ask(service, key, "PUT", "/api/secrets/A", "{\"value\":\"1\"}"),
+                 201);
+    CHECK_STATUS(service, service_ask(service, key, "DELETE", "/api/secrets/A", NULL), 204);
+    CHECK_STATUS(service, list(service, "?action=secret.set"), 200);
+    CHECK_STR(service_text(service, "entries.0.subject"), "A");
+    CHECK_STR(service_text(service, "entries.1.action"), "");
+    const char *actor =
+        arena_printf(&service->arena, "?actor=%s", service_text(service, "entries.0.actor.id"));
+    CHECK_STATUS(service, list(service, actor), 200);
+    CHECK_STR(service_text(service, "entries.0.action"), "secret.delete");
+    CHECK_STR(service_text(service, "entries.1.action"), "secret.set");
+    CHECK_STR(service_text(service, "entries.2.action"), "");
+    actor = arena_printf(&service->arena, "%s&action=secret.set", actor);
+    CHECK_STATUS(service, list(service, actor), 200);
+    CHECK_STR(service_text(service, "entries.0.action"), "secret.set");
+    CHECK_STR(service_text(service, "entries.1.action"), "");
+    CHECK_STATUS(service, list(service, "?actor=nobody&action=secret.set"), 200);
+    CHECK_STR(service_text(service, "entries.0.action"), "");
+}
+
 SERVICE_TEST(a_wrong_password_is_in_the_log_without_it)
 {
     static const char body[] = "{\"email\":\"who@example.com\",\"password\":\"wrong-and-long\"}";

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "server/account.h"
-#include "server/audit.h"
 #include "server/context.h"
 #include "server/listen.h"
 #include "server/page.h"
@@ -358,14 +357,12 @@ bool caller_authorize(struct call *call, struct error *err)
     if (!identify(call, caller, err))
         return false;
     call->caller = caller;
-    if (!satisfies(caller, route->needs)) {
-        audit_denied(call);
+    if (!satisfies(caller, route->needs))
         return error_set(err, ERR_FORBIDDEN, "%s is required",
                          route->needs < PERM_COUNT &&
                                  *permission_name((enum permission)route->needs)
                              ? permission_name((enum permission)route->needs)
                              : "another permission");
-    }
     return !route->scoped || choose_scope(call, caller, err);
 }
 

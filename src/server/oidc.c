@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/time.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/context.h"
 #include "server/handlers.h"
 #include "server/html_page.h"
@@ -253,17 +254,39 @@ static bool identify(struct call *call, const struct way *way, struct str code,
            error_set(err, ERR_NOT_A_MEMBER, "the provider has not verified your e-mail");
 }
 
+static bool enter(struct call *call, const struct way *way, struct id_claims *claims,
+                  char token[TOKEN_TEXT], struct error *err)
+{
+    struct str code = {0};
+    return read_return(call, way, &code, err) && identify(call, way, code, claims, err) &&
+           account_enter(call, claims->email, claims->name, token, err);
+}
+
+/* What the provider said of who it is, when it said it and could prove it. */
+static void audit_no_entry(struct call *call, const struct id_claims *claims,
+                           const struct error *err)
+{
+    bool is_known = err->code == ERR_NOT_A_MEMBER;
+    struct audit_entry entry = audit_entry_of(call, "login");
+    if (!is_known && err->code != ERR_UNAUTHENTICATED && err->code != ERR_ACCESS_DENIED)
+        return;
+    entry.subject = is_known && claims->email.ptr ? claims->email : STR("oidc");
+    entry.outcome = "denied";
+    audit_refusal(server_of(call), &entry);
+}
+
 bool auth_oidc_callback(struct call *call, struct response *res, struct error *err)
 {
-    struct id_claims claims;
+    struct id_claims claims = {0};
     struct way way;
-    struct str code = {0};
     char token[TOKEN_TEXT];
     if (!is_offered(call, err) || !rate_check(call, res, (struct str){0}, err) ||
-        !open_way(call, &way, err) || !read_return(call, &way, &code, err) ||
-        !identify(call, &way, code, &claims, err) ||
-        !account_enter(call, claims.email, claims.name, token, err))
+        !open_way(call, &way, err))
         return false;
+    if (!enter(call, &way, &claims, token, err)) {
+        audit_no_entry(call, &claims, err);
+        return false;
+    }
     bool ok = set_cookie(call, res, "", 0, err) && session_set_cookie(call, res, token, err) &&
               page_redirect(res, session_next(call, way.next), err);
     bytes_wipe(token, sizeof token);

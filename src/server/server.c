@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "http/tls.h"
 #include "server/account.h"
+#include "server/audit.h"
 #include "server/audit_checkpoint.h"
 #include "server/audit_start.h"
 #include "server/caller.h"
@@ -143,6 +144,7 @@ static bool start_http(struct server *server, struct error *err)
         .app = server,
         .authorize = caller_authorize,
         .is_passing = store_is_retryable,
+        .refused = audit_denied,
         .answered = answered,
         .spool_dir = server->spool_dir,
         .json_max = JSON_MAX,

@@ -33,6 +33,24 @@ WHERE sequence < $1
     AND (CAST($3 AS TEXT) = '' OR action = CAST($3 AS TEXT)) AND at_ms >= $4 AND at_ms < $5
 ORDER BY sequence DESC LIMIT $6;
 
+-- name: audit_list_by_actor (before, actor, action, from, to, limit) -> sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id, subject, request_id, outcome, key_id, mac
+SELECT sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id,
+    subject, request_id, outcome, key_id, mac
+FROM audit_entries
+WHERE sequence < $1
+    AND (actor_id = CAST($2 AS TEXT) OR actor_name = CAST($2 AS TEXT))
+    AND (CAST($3 AS TEXT) = '' OR action = CAST($3 AS TEXT)) AND at_ms >= $4 AND at_ms < $5
+ORDER BY sequence DESC LIMIT $6;
+
+-- name: audit_list_by_action (before, actor, action, from, to, limit) -> sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id, subject, request_id, outcome, key_id, mac
+SELECT sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id,
+    subject, request_id, outcome, key_id, mac
+FROM audit_entries
+WHERE sequence < $1
+    AND (CAST($2 AS TEXT) = '' OR actor_id = CAST($2 AS TEXT) OR actor_name = CAST($2 AS TEXT))
+    AND action = CAST($3 AS TEXT) AND at_ms >= $4 AND at_ms < $5
+ORDER BY sequence DESC LIMIT $6;
+
 -- name: audit_read (after, actor, action, from, to, limit) -> sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id, subject, request_id, outcome, key_id, mac
 SELECT sequence, at_ms, actor_type, actor_id, actor_name, action, project_id, environment_id,
     subject, request_id, outcome, key_id, mac
