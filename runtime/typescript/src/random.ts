@@ -51,7 +51,7 @@ function replaceMathRandom(): void {
 
 function loadAddon(): Reseed | undefined {
   try {
-    const module = { exports: undefined as unknown };
+    const module: { exports: unknown } = { exports: {} };
     process.dlopen(module, `${home}/adapter/reseed.node`);
     const reseed = module.exports as Reseed;
     return reseed(Buffer.alloc(seedLength)) ? reseed : undefined;

@@ -74,23 +74,27 @@ export class Guest implements Disposable {
     rmSync(this.root, { recursive: true, force: true });
   }
 
+  /** The adapter, waiting to be told what to do. */
+  launch(nodeOptions: readonly string[] = []): Program {
+    return new Program(this, nodeOptions);
+  }
+
+  startMessage(message: Partial<AStart>): AStart {
+    const workspacePath = this.workspace;
+    return { mode: "run", module: "tasks/task.ts", export: "subject", workspacePath, ...message };
+  }
+
   start(
     message: Partial<AStart>,
     payload?: string | Uint8Array,
     env: Record<string, string> = {},
   ): Program {
-    const program = new Program(this);
+    const program = this.launch();
     for (const [name, value] of Object.entries(env))
       program.send("A_ENV", { name, value: Buffer.from(value) });
     const bytes = payload === undefined ? undefined : Buffer.from(payload);
-    program.send("A_START", {
-      mode: "run",
-      module: "tasks/task.ts",
-      export: "subject",
-      workspacePath: this.workspace,
-      ...(bytes && { payloadLen: BigInt(bytes.length) }),
-      ...message,
-    });
+    const length = bytes && { payloadLen: BigInt(bytes.length) };
+    program.send("A_START", this.startMessage({ ...length, ...message }));
     if (bytes) program.sendData(STREAM_PAYLOAD, bytes);
     return program;
   }
@@ -113,8 +117,8 @@ export class Program {
   readonly #waiting: { name: MessageName; resolve: (frame: Frame) => void }[] = [];
   readonly #taken = new Map<MessageName, number>();
 
-  constructor(guest: Guest) {
-    this.child = spawn(node, [join(guest.root, "adapter/main.js")], {
+  constructor(guest: Guest, nodeOptions: readonly string[]) {
+    this.child = spawn(node, [...nodeOptions, join(guest.root, "adapter/main.js")], {
       cwd: guest.workspace,
       env: { PATH: process.env.PATH, HELMR_CONTROL_FD: "3" },
       stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
