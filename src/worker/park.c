@@ -3,17 +3,19 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "worker/capture.h"
 #include "worker/checkpoint.h"
 #include "worker/template.h"
 #include "worker/worker.h"
 
-enum { RETRY_MS = 10 * 1000, IMAGE_ROOM = 64 << 20 };
+enum { RETRY_MS = 10 * 1000, CAPTURE_MS = 20 * 1000, IMAGE_ROOM = 64 << 20 };
 
 struct park {
     struct run *run;
     char id[ID_TEXT];
     struct checkpoint_about about;
     struct checkpoint_kept kept;
+    struct capture capture;
     int64_t begun_ms;
     int folder; /* in memory: where the sandbox is saved */
 };
@@ -93,6 +95,8 @@ static bool stage(struct park *park, struct error *err)
         .op = (int64_t)run->wait.op,
         .ms = time_boot_ms() - park->begun_ms,
         .can_fork = true,
+        .has_version = park->capture.has_version,
+        .version = park->capture.version,
     };
 
     return call(run, "stage", wire_checkpoint_stage_fields, &message, NULL, NULL, 0, err);
@@ -142,14 +146,27 @@ static bool leave(struct park *park, struct error *err)
     return keep(park, err);
 }
 
+/* What can still be undone by letting the program go on. */
+static bool prepare(struct park *park, struct error *err)
+{
+    struct run *run = park->run;
+
+    /* What it printed is the server's before its end may be only in a checkpoint. */
+    return output_flush(run->output, err) &&
+           capture_workspace(run->guest, run->lease, &run->line, time_boot_ms() + CAPTURE_MS,
+                             &run->arena, &park->capture, err);
+}
+
 static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
 {
     struct run *run = park->run;
     struct error why;
 
-    /* What it printed is the server's before its end may be only in a checkpoint. */
-    if (!output_flush(run->output, err))
-        return false;
+    if (!prepare(park, &why)) {
+        *err = why;
+        return why.code != ERR_LEASE_STALE && guest_thaw(run->guest, err) &&
+               abort_it(park, &why, err);
+    }
     if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||
         !guest_save(run->guest, park->folder, err))
         return false;
