@@ -3,15 +3,17 @@
 #include <errno.h>
 
 #include "base/own.h"
+#include "guest/reestablish.h"
 
 enum { STREAM_PAYLOAD = 1, STREAM_OUTPUT = 2, NODE_MAJOR = 22, NODE_MINOR = 18 };
 
-struct adapter *adapter_create(struct program *program, int fd)
+struct adapter *adapter_create(struct program *program, int fd, int barrier_fd)
 {
     struct adapter *adapter = alloc(sizeof *adapter);
 
     *adapter = (struct adapter){.program = program, .fd = fd};
     channel_init(&adapter->channel, fd, fd, SIDE_AGENT);
+    park_init(&adapter->park, program, barrier_fd);
     return adapter;
 }
 
@@ -44,6 +46,7 @@ void adapter_destroy(struct adapter *adapter)
     refuse_payload(adapter);
     stop_listening(adapter);
     channel_finish(&adapter->channel);
+    park_finish(&adapter->park);
     free(adapter);
 }
 
@@ -57,8 +60,7 @@ static void end_output(struct adapter *adapter)
         agent_die(agent, &err);
 }
 
-/* A process that breaks the protocol has failed like one that threw; it is not believed again. */
-static void give_up(struct adapter *adapter, const struct error *err)
+void adapter_give_up(struct adapter *adapter, const struct error *err)
 {
     struct program *program = adapter->program;
 
@@ -210,6 +212,15 @@ static bool take_outcome(struct adapter *adapter, const struct message_a_outcome
     return true;
 }
 
+static bool take_reseeded(struct adapter *adapter, const struct message_a_reseeded *reseeded,
+                          struct error *err)
+{
+    if (adapter->state != ADAPTER_WAITING)
+        return error_set(err, ERR_INVALID, "the adapter reseeded at the wrong time");
+    reestablish_reseeded(adapter->program->agent, reseeded->ok);
+    return true;
+}
+
 static bool take_message(void *arg, const struct message *message, struct error *err)
 {
     struct adapter *adapter = arg;
@@ -220,6 +231,8 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_A_OP: return take_op(adapter, &message->a_op, err);
     case MESSAGE_A_LOG: return take_log(adapter, &message->a_log, err);
     case MESSAGE_A_OUTCOME: return take_outcome(adapter, &message->a_outcome, err);
+    case MESSAGE_A_BUSY: park_busy(&adapter->park, &message->a_busy); return true;
+    case MESSAGE_A_RESEEDED: return take_reseeded(adapter, &message->a_reseeded, err);
     default: return error_set(err, ERR_INVALID, "the adapter may not say this");
     }
 }
@@ -249,7 +262,7 @@ static void link_ready(void *arg, unsigned events)
         return;
     /* A link that just ends says nothing: the exit code of the process will. */
     if (err.code != ERR_GONE) {
-        give_up(adapter, &err);
+        adapter_give_up(adapter, &err);
         return;
     }
     stop_listening(adapter);
@@ -312,7 +325,7 @@ static void tell(struct adapter *adapter, enum message_type type, const void *me
     struct error err;
 
     if (!adapter->has_ended && !channel_send(&adapter->channel, type, message, &err))
-        give_up(adapter, &err);
+        adapter_give_up(adapter, &err);
 }
 
 void adapter_cancel(struct adapter *adapter, const struct message_cancel *cancel)
@@ -321,10 +334,25 @@ void adapter_cancel(struct adapter *adapter, const struct message_cancel *cancel
          &(struct message_a_cancel){.reason = cancel->reason, .grace_ms = cancel->grace_ms});
 }
 
-void adapter_result(struct adapter *adapter, const struct message_op_result *result)
+void adapter_settled(struct adapter *adapter)
 {
     if (adapter->n_ops)
         adapter->n_ops--;
+}
+
+void adapter_park(struct adapter *adapter, const struct message_a_park *park)
+{
+    tell(adapter, MESSAGE_A_PARK, park);
+}
+
+void adapter_reseed(struct adapter *adapter, struct str entropy)
+{
+    tell(adapter, MESSAGE_A_RESEED, &(struct message_a_reseed){.entropy = entropy});
+}
+
+void adapter_result(struct adapter *adapter, const struct message_op_result *result)
+{
+    adapter_settled(adapter);
     tell(adapter, MESSAGE_A_RESULT,
          &(struct message_a_result){.op = result->op,
                                     .status = result->status,
@@ -407,7 +435,7 @@ void adapter_settle(struct adapter *adapter)
             adapter->channel.has_failed = false;
             wants_write = false;
         } else {
-            give_up(adapter, &err);
+            adapter_give_up(adapter, &err);
         }
     }
     if (adapter->owes_ready && !adapter->has_ended && !adapter->channel.has_secret) {
@@ -415,6 +443,7 @@ void adapter_settle(struct adapter *adapter)
         agent_send(adapter->program->agent, MESSAGE_SECRETS_READY, &adapter->ready);
     }
     credit_payload(adapter);
+    park_settle(&adapter->park);
     if (!adapter->has_ended)
         watch(adapter, (may_read(adapter) ? LOOP_READ : 0u) | (wants_write ? LOOP_WRITE : 0u));
 }

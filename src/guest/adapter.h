@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "guest/park.h"
 #include "guest/program.h"
 
 enum { ADAPTER_OPS_MAX = 128, ADAPTER_BLOB_MAX = 16 << 20 };
@@ -27,9 +28,11 @@ struct adapter {
     uint64_t output_left;
     struct message_secrets_ready ready; /* for the host, once no variable is left in our buffers */
     bool owes_ready;
+    struct park park;
 };
 
-struct adapter *adapter_create(struct program *program, int fd);
+/* Takes both descriptors: the link and the barrier. */
+struct adapter *adapter_create(struct program *program, int fd, int barrier_fd);
 void adapter_destroy(struct adapter *adapter); /* accepts NULL */
 
 void adapter_release(struct adapter *adapter, const struct message_release *release);
@@ -37,6 +40,17 @@ void adapter_cancel(struct adapter *adapter, const struct message_cancel *cancel
 void adapter_result(struct adapter *adapter, const struct message_op_result *result);
 bool adapter_payload(struct adapter *adapter, struct str bytes, bool is_end,
                      struct error *err) MUST_USE;
+
+/* An operation has its answer, by whatever way. */
+void adapter_settled(struct adapter *adapter);
+
+void adapter_park(struct adapter *adapter, const struct message_a_park *park);
+
+/* A new state for its random numbers while it waits for its release; A_RESEEDED answers. */
+void adapter_reseed(struct adapter *adapter, struct str entropy);
+
+/* A process that breaks the protocol has failed like one that threw; it is not believed again. */
+void adapter_give_up(struct adapter *adapter, const struct error *err);
 
 /* One of its environment, before the release. */
 void adapter_variable(struct adapter *adapter, struct str name, struct str value);

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "guest/adapter.h"
+#include "guest/capture.h"
 #include "guest/deliver.h"
 #include "guest/program.h"
 
@@ -49,6 +50,19 @@ void agent_refuse(struct agent *agent, uint64_t id, const char *stage, const cha
                });
 }
 
+static void turn_again(void *arg)
+{
+    struct agent *agent = arg;
+
+    agent->again = NULL;
+}
+
+void agent_again(struct agent *agent, int64_t delay_ms)
+{
+    if (!agent->again)
+        agent->again = loop_after(agent->loop, delay_ms, turn_again, agent);
+}
+
 static void refuse_text(struct agent *agent, uint64_t id, const char *stage, const char *text)
 {
     struct error err = {.code = ERR_INVALID};
@@ -72,25 +86,31 @@ static void hash_self(struct agent *agent, uint8_t digest[BLAKE2B_LEN])
     blake2b_final(&state, digest);
 }
 
-static bool say_hello(struct agent *agent, struct error *err)
+void agent_hello(struct agent *agent)
 {
+    struct error err;
+
     uint8_t digest[BLAKE2B_LEN];
     char nonce[16];
     struct utsname names;
 
     hash_self(agent, digest);
-    if (uname(&names) != 0 || getrandom(nonce, sizeof nonce, 0) != sizeof nonce)
-        return error_errno(err, "saying hello");
-    agent_send(agent, MESSAGE_HELLO,
-               &(struct message_hello){
-                   .protocol = MESSAGE_PROTOCOL,
-                   .abi = MESSAGE_ABI,
-                   .agent_digest = {(const char *)digest, sizeof digest},
-                   .boot_nonce = {nonce,                sizeof nonce },
-                   .arch = str_of(names.machine),
-                   .kernel = str_of(names.release),
-    });
-    return true;
+    if (uname(&names) != 0 || getrandom(nonce, sizeof nonce, 0) != sizeof nonce) {
+        error_errno(&err, "saying hello");
+        agent_die(agent, &err);
+        return;
+    }
+    const struct message_hello hello = {
+        .protocol = MESSAGE_PROTOCOL,
+        .abi = MESSAGE_ABI,
+        .agent_digest = {(const char *)digest, sizeof digest},
+        .boot_nonce = {nonce,                sizeof nonce },
+        .arch = str_of(names.machine),
+        .kernel = str_of(names.release),
+        .generation = agent->sandbox.generation,
+    };
+    if (!channel_send_first(&agent->channel, MESSAGE_HELLO, &hello, &err))
+        agent_die(agent, &err);
 }
 
 static void exit_fenced(void *arg)
@@ -207,6 +227,12 @@ static void take_for_program(struct agent *agent, const struct message *message,
         adapter_cancel(program->adapter, &message->cancel);
     else if (message->type == MESSAGE_OP_RESULT && program->adapter)
         adapter_result(program->adapter, &message->op_result);
+    else if (message->type == MESSAGE_FREEZE)
+        park_freeze(program, &message->freeze);
+    else if (message->type == MESSAGE_THAW)
+        park_thaw(program, &message->thaw);
+    else if (message->type == MESSAGE_RESUME)
+        park_resume(program, &message->resume);
 }
 
 static bool take_welcome(struct agent *agent, const struct message_welcome *welcome,
@@ -238,6 +264,12 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_KILL: take_for_program(agent, message, message->kill.program); break;
     case MESSAGE_CANCEL: take_for_program(agent, message, message->cancel.program); break;
     case MESSAGE_OP_RESULT: take_for_program(agent, message, message->op_result.program); break;
+    case MESSAGE_FREEZE: take_for_program(agent, message, message->freeze.program); break;
+    case MESSAGE_THAW: take_for_program(agent, message, message->thaw.program); break;
+    case MESSAGE_RESUME: take_for_program(agent, message, message->resume.program); break;
+    case MESSAGE_PAUSE: resync_pause(agent, &message->pause); break;
+    case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
+    case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
     case MESSAGE_SHUTDOWN: take_shutdown(agent, &message->shutdown); break;
     default: break; /* ERROR and RESET need no answer */
     }
@@ -252,13 +284,23 @@ static bool take_data(void *arg, uint16_t stream, struct str bytes, bool is_end,
     return !program || program_data(program, stream, bytes, is_end, err);
 }
 
-static void channel_ready(void *arg, unsigned events UNUSED)
+void agent_read(struct agent *agent)
 {
-    struct agent *agent = arg;
     struct error err;
 
     if (!channel_read(&agent->channel, take_message, take_data, agent, &err))
         agent_die(agent, &err);
+}
+
+static void channel_ready(void *arg, unsigned events UNUSED)
+{
+    agent_read(arg);
+}
+
+bool agent_listen(struct agent *agent, struct error *err)
+{
+    return loop_add(agent->loop, agent->channel.fd_in, LOOP_READ, channel_ready, agent,
+                    &agent->source_in, err);
 }
 
 /* Nothing to do: agent_settle flushes after every turn. */
@@ -308,6 +350,7 @@ static void agent_settle(struct agent *agent)
             next = p->next;
             program_settle(p);
         }
+        capture_settle(agent);
         if (agent->is_stopping && !agent->programs && !agent->is_done) {
             deliver_drop(agent);
             sandbox_clear(&agent->sandbox);
@@ -316,6 +359,7 @@ static void agent_settle(struct agent *agent)
         }
         if (!flush(agent, &err))
             agent_die(agent, &err);
+        resync_settle(agent);
     }
 }
 
@@ -336,9 +380,7 @@ static bool start(struct agent *agent, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     return loop_create(&agent->loop, err) &&
            loop_signals(agent->loop, signals, 1, child_ended, agent, err) &&
-           loop_add(agent->loop, agent->channel.fd_in, LOOP_READ, channel_ready, agent,
-                    &agent->source_in, err) &&
-           say_hello(agent, err);
+           agent_listen(agent, err);
 }
 
 int agent_run(struct agent *agent)
@@ -346,7 +388,9 @@ int agent_run(struct agent *agent)
     struct error err;
 
     agent->next_stream = 2;
-    if (!start(agent, &err))
+    if (start(agent, &err))
+        agent_hello(agent);
+    else
         agent_die(agent, &err);
     agent_settle(agent);
     while (!agent->is_done) {
@@ -357,6 +401,7 @@ int agent_run(struct agent *agent)
     flush_to_the_end(agent);
     while (agent->programs)
         program_destroy(agent->programs);
+    capture_cancel(agent);
     deliver_drop(agent);
     channel_finish(&agent->channel);
     arena_finish(&agent->sandbox.arena);

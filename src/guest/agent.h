@@ -7,9 +7,12 @@
 #pragma once
 
 #include "base/loop.h"
+#include "guest/reestablish.h"
+#include "guest/resync.h"
 #include "guest/sandbox.h"
 #include "protocol/channel.h"
 
+struct capture;
 struct program;
 
 struct agent {
@@ -19,10 +22,13 @@ struct agent {
     struct sandbox sandbox;
     struct program *programs;
     struct secrets *secrets; /* of programs that have not been launched yet */
-    struct loop_timer *dead_man;
-    uint16_t next_stream; /* even numbers are ours */
-    int self_fd;          /* this binary, for program inits */
-    bool masks_proc;      /* the kernel is shared: hide parts of each /proc */
+    struct loop_timer *dead_man, *again;
+    struct resync resync;
+    struct reestablish reestablish;
+    struct capture *capture; /* one that runs, or NULL */
+    uint16_t next_stream;    /* even numbers are ours */
+    int self_fd;             /* this binary, for program inits */
+    bool masks_proc;         /* the kernel is shared: hide parts of each /proc */
     bool is_welcome, is_frozen, is_stopping, is_done;
     uint64_t shutdown_id;
     int exit_code;
@@ -37,6 +43,18 @@ void agent_send(struct agent *agent, enum message_type type, const void *message
 /* Answers a request with ERROR. */
 void agent_refuse(struct agent *agent, uint64_t id, const char *stage, const char *code,
                   const struct error *err);
+
+/* Every channel begins with it, also one that meets the host again. */
+void agent_hello(struct agent *agent);
+
+/* Watches the channel's input; false when the loop cannot. */
+bool agent_listen(struct agent *agent, struct error *err) MUST_USE;
+
+/* Takes what is there on the channel. */
+void agent_read(struct agent *agent);
+
+/* Another turn soon, for what no event tells of: bytes that have reached the wire. */
+void agent_again(struct agent *agent, int64_t delay_ms);
 
 /* Ends the agent because of the channel or the loop. */
 void agent_die(struct agent *agent, const struct error *err);

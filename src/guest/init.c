@@ -101,18 +101,18 @@ static bool pivot(const char *root)
 /* Three steps, so that no number is overwritten before it has been moved away. */
 static bool place_fds(const struct init_spec *spec)
 {
-    int wanted[4] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd};
+    int wanted[5] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd, spec->barrier_fd};
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         if (i < 3 && wanted[i] < 0)
             wanted[i] = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-        if (i == 3 && wanted[i] < 0)
+        if (i >= 3 && wanted[i] < 0)
             continue;
         wanted[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 64);
         if (wanted[i] < 0)
             return false;
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         if (wanted[i] >= 0 && dup2(wanted[i], i) < 0)
             return false;
     }
@@ -177,14 +177,17 @@ static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
     int self = fcntl(spec->self_fd, F_DUPFD_CLOEXEC, 64);
     int control = fcntl(spec->control_fd, F_DUPFD_CLOEXEC, 64);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    /* Opened now: a program that is root could cover it later. */
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    proc = proc < 0 ? -1 : fcntl(proc, F_DUPFD_CLOEXEC, 64);
     for (int i = 0; i < 3; i++) {
         if (null < 0 || dup2(null, i) < 0)
             fail(spec, STAGE_FORK, "placing the init's descriptors");
     }
-    /* Whatever fd 3 was, it is not needed here any more, unless it is the report. */
+    /* Whatever fds 3 and 4 were, they are not needed here any more, unless one is the report. */
     struct init_spec moved = *spec;
     moved.report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 64);
-    if (control < 0 || dup2(control, 3) < 0)
+    if (control < 0 || proc < 0 || dup2(control, 3) < 0 || dup2(proc, 4) < 0)
         fail(&moved, STAGE_FORK, "placing the init's orders");
     syscall(SYS_execveat, self, "", argv, env, AT_EMPTY_PATH);
     fail(&moved, STAGE_FORK, "executing the init");

@@ -36,13 +36,26 @@ struct init_report {
     char text[240];
 };
 
-/* Orders, one byte each; INIT_SIGNAL is followed by the signal's number. */
-enum init_order { INIT_TERM = 'T', INIT_KILL = 'K', INIT_STOP = 'S', INIT_SIGNAL = 'G' };
+/* Orders, one byte each; INIT_SIGNAL is followed by the signal's number. INIT_STOP is answered by
+ * NEWS_STOPPED or NEWS_RUNNING; INIT_CONT leaves stopped what was so before. */
+enum init_order {
+    INIT_TERM = 'T',
+    INIT_KILL = 'K',
+    INIT_STOP = 'S',
+    INIT_CONT = 'C',
+    INIT_SIGNAL = 'G'
+};
 
-/* Sent once by the init when the main process has ended. */
-struct init_exit {
-    int32_t status; /* a wait status */
-    uint32_t padding;
+enum init_news_kind {
+    NEWS_EXIT = 1,    /* the main process has ended; sent once */
+    NEWS_STOPPED = 2, /* every process stands still */
+    NEWS_RUNNING = 3  /* they could not all be stopped, and go on */
+};
+
+struct init_news {
+    uint32_t kind;
+    int32_t status;     /* of an exit: a wait status */
+    uint64_t processes; /* that were stopped */
     uint64_t cpu_ms, max_rss_kib;
 };
 
@@ -56,8 +69,9 @@ struct init_spec {
     const struct secrets *secrets; /* or NULL */
     int std[3];                    /* -1: /dev/null */
     int adapter_fd;                /* becomes fd 3, or -1 */
+    int barrier_fd;                /* becomes fd 4, or -1 */
     int self_fd;                   /* this binary */
-    int control_fd;                /* orders in, one init_exit out */
+    int control_fd;                /* orders in, news out */
     int report_fd;
     int mounts_fd; /* gets the namespace of the mounts, or -1 */
     bool masks_proc;
@@ -66,5 +80,5 @@ struct init_spec {
 /* Clones into new PID and mount namespaces; returns in the agent only. */
 bool init_start(const struct init_spec *spec, pid_t *pid, struct error *err) MUST_USE;
 
-/* `helmr-guest --init`: orders on fd 3, the main process is `main_pid`. */
+/* `helmr-guest --init`: orders on fd 3, its /proc on fd 4, the main process is `main_pid`. */
 int init_main(pid_t main_pid);

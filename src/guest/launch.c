@@ -15,7 +15,7 @@ enum { PIPE_BYTES = 262144 };
 /* Both ends of everything between agent and program; the program's are closed here after the
  * init has its copies. */
 struct plumbing {
-    int in[2], out[2], err[2], report[2], control[2], adapter[2], mounts[2];
+    int in[2], out[2], err[2], report[2], control[2], adapter[2], barrier[2], mounts[2];
 };
 
 static void close_pair(int pair[2])
@@ -34,6 +34,7 @@ static void plumbing_finish(struct plumbing *plumbing)
     close_pair(plumbing->report);
     close_pair(plumbing->control);
     close_pair(plumbing->adapter);
+    close_pair(plumbing->barrier);
     close_pair(plumbing->mounts);
 }
 
@@ -65,13 +66,15 @@ static bool plumbing_make(struct plumbing *plumbing, bool has_stdin, bool has_ad
         {-1, -1},
         {-1, -1},
         {-1, -1},
+        {-1, -1},
         {-1, -1}
     };
     return (!has_stdin || make_pipe(plumbing->in, 1, err)) && make_pipe(plumbing->out, 0, err) &&
            make_pipe(plumbing->err, 0, err) && make_pipe(plumbing->report, 0, err) &&
            make_sockets(plumbing->control, err) &&
            (!has_adapter ||
-            (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->mounts, err)));
+            (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->barrier, err) &&
+             make_sockets(plumbing->mounts, err)));
 }
 
 static bool open_streams(struct agent *agent, const struct message_launch *launch,
@@ -151,6 +154,7 @@ static bool start_init(struct program *program, const struct message_launch *lau
         .secrets = program->secrets,
         .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
         .adapter_fd = plumbing->adapter[1],
+        .barrier_fd = plumbing->barrier[1],
         .self_fd = program->agent->self_fd,
         .control_fd = plumbing->control[1],
         .report_fd = plumbing->report[1],
@@ -223,7 +227,8 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     }
     struct program *program = add_program(agent, launch);
     if (is_made && has_adapter(program->kind))
-        program->adapter = adapter_create(program, take_fd(&plumbing.adapter[0]));
+        program->adapter =
+            adapter_create(program, take_fd(&plumbing.adapter[0]), take_fd(&plumbing.barrier[0]));
     bool is_started = is_made &&
                       secrets_take(&agent->secrets, program->number, &program->secrets, &err) &&
                       start_init(program, launch, &plumbing, &err);

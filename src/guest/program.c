@@ -158,17 +158,34 @@ static void report_ready(void *arg, unsigned events UNUSED)
         program_started(program, (struct str){0});
 }
 
+static void take_news(struct program *program, const struct init_news *news)
+{
+    if (news->kind == NEWS_EXIT) {
+        program->exit = *news;
+        program->has_exited = true;
+    } else if (program->adapter) {
+        park_stopped(&program->adapter->park, news->kind == NEWS_STOPPED, news->processes);
+    }
+}
+
+/* False when there is no more to come now. */
+static bool read_news(struct program *program)
+{
+    struct init_news news;
+    ssize_t got = read(program->control_fd, &news, sizeof news);
+
+    if (got == sizeof news)
+        take_news(program, &news);
+    if (got != sizeof news && got >= 0) {
+        loop_remove(program->control_source);
+        program->control_source = NULL;
+    }
+    return got == sizeof news;
+}
+
 static void control_ready(void *arg, unsigned events UNUSED)
 {
-    struct program *program = arg;
-    ssize_t got = read(program->control_fd, &program->exit, sizeof program->exit);
-
-    if (got < 0)
-        return;
-    if (got == sizeof program->exit)
-        program->has_exited = true;
-    loop_remove(program->control_source);
-    program->control_source = NULL;
+    (void)!read_news(arg);
 }
 
 bool program_watch(struct program *program, struct error *err)
@@ -184,10 +201,12 @@ void program_reaped(struct program *program, int status UNUSED)
 {
     if (program->report_fd >= 0)
         report_ready(program, 0);
-    if (program->control_source)
-        control_ready(program, 0);
+    while (program->control_source && read_news(program))
+        ;
     if (!program->has_exited)
-        program->exit = (struct init_exit){.status = SIGKILL};
+        program->exit = (struct init_news){.status = SIGKILL};
+    if (program->adapter)
+        park_end(&program->adapter->park);
     program->has_exited = program->is_reaped = true;
     loop_cancel(program->kill_timer);
     program->kill_timer = NULL;

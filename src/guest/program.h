@@ -46,7 +46,7 @@ struct program {
     struct adapter *adapter; /* tasks and checks */
     struct secrets *secrets; /* or NULL */
     struct loop_timer *kill_timer;
-    struct init_exit exit;
+    struct init_news exit; /* once has_exited */
     bool is_reaped, has_executed;
     bool has_answered, has_started; /* LAUNCH has its answer; it was STARTED */
     bool has_exited, has_told_exit;

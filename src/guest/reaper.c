@@ -10,13 +10,20 @@
 #include <unistd.h>
 
 #include "guest/init.h"
+#include "guest/stop.h"
 
-enum { CONTROL_FD = 3 };
+enum { CONTROL_FD = 3, PROC_FD = 4 };
 
 struct reaper {
     pid_t main_pid;
     bool has_exited, is_alone;
+    struct stop stop;
 };
+
+static void tell(const struct init_news *news)
+{
+    (void)!write(CONTROL_FD, news, sizeof *news);
+}
 
 static uint64_t milliseconds(struct timeval time)
 {
@@ -28,12 +35,12 @@ static void report_exit(int status)
     struct rusage usage = {0};
 
     getrusage(RUSAGE_CHILDREN, &usage);
-    struct init_exit report = {
+    tell(&(struct init_news){
+        .kind = NEWS_EXIT,
         .status = status,
         .cpu_ms = milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime),
         .max_rss_kib = (uint64_t)usage.ru_maxrss,
-    };
-    (void)!write(CONTROL_FD, &report, sizeof report);
+    });
 }
 
 /* The end of the main process is the end of the program: what is left is killed. */
@@ -55,6 +62,16 @@ static void reap(struct reaper *reaper)
         kill(-1, SIGKILL);
 }
 
+static void stop(struct reaper *reaper)
+{
+    bool is_stopped = stop_all(&reaper->stop);
+
+    tell(&(struct init_news){
+        .kind = is_stopped ? NEWS_STOPPED : NEWS_RUNNING,
+        .processes = reaper->stop.n_processes,
+    });
+}
+
 static void obey(struct reaper *reaper)
 {
     unsigned char orders[64];
@@ -69,7 +86,8 @@ static void obey(struct reaper *reaper)
         switch (orders[i]) {
         case INIT_TERM: kill(-1, SIGTERM); break;
         case INIT_KILL: kill(-1, SIGKILL); break;
-        case INIT_STOP: kill(-1, SIGSTOP); break;
+        case INIT_STOP: stop(reaper); break;
+        case INIT_CONT: stop_end(&reaper->stop); break;
         case INIT_SIGNAL:
             if (i + 1 < got && !reaper->has_exited)
                 kill(-reaper->main_pid, orders[++i]);
@@ -81,9 +99,11 @@ static void obey(struct reaper *reaper)
 
 int init_main(pid_t main_pid)
 {
-    struct reaper reaper = {.main_pid = main_pid};
+    static struct reaper reaper;
     sigset_t set;
 
+    reaper.main_pid = main_pid;
+    reaper.stop.proc_fd = PROC_FD;
     prctl(PR_SET_NAME, "helmr-init");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

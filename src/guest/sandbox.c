@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/own.h"
 #include "base/time.h"
 #include "guest/mounts.h"
@@ -156,6 +157,10 @@ static bool setup_workspace(struct sandbox *sandbox, const struct message_setup 
         return error_errno(err, "the owner of %s", sandbox->mount);
     if (setup->layout == SETUP_LAYOUT_DIRECT)
         return true;
+    /* Opened now: later there may be no way to it. */
+    sandbox->upper_fd = open("/scratch/ws/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (sandbox->upper_fd < 0)
+        return error_errno(err, "open the workspace's changes");
     return mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err);
 }
 
@@ -247,30 +252,83 @@ static bool setup_statx(struct sandbox *sandbox, struct error *err)
             place_file(sandbox, "/etc/ld.so.preload", 0644, STR(STATX_SHIM "\n"), err));
 }
 
+/* What is never the same in two lives of a sandbox. */
+struct identity {
+    struct str machine_id, boot_id;
+    struct str_list dns;
+    uint64_t generation;
+};
+
+static bool place_servers(struct sandbox *sandbox, struct str_list dns, struct error *err)
+{
+    AUTO(buf_finish) struct buf text = {.max = KIB(1)};
+
+    for (size_t i = 0; i < dns.n; i++) {
+        if (!buf_append(&text, STR("nameserver "), err) || !buf_append(&text, dns.items[i], err) ||
+            !buf_append(&text, STR("\n"), err))
+            return false;
+    }
+    return !dns.n || place_file(sandbox, "/etc/resolv.conf", 0644, buf_str(&text), err);
+}
+
+/* Programs have it bound over a file of their /proc: the same file gets another text. */
+static bool write_boot_id(const struct sandbox *sandbox, struct str id, struct error *err)
+{
+    char text[64];
+    AUTO_FD int fd = open(sandbox->boot_id_file, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return error_errno(err, "open %s", sandbox->boot_id_file);
+    snprintf(text, sizeof text, "%.*s\n", (int)id.len, id.ptr);
+    return fd_write_all(fd, str_of(text), err);
+}
+
+/* The generation is there for programs that keep random numbers or connections of their own: when
+ * it has changed, theirs are those of another life. */
+static bool place_identity(struct sandbox *sandbox, const struct identity *identity,
+                           struct error *err)
+{
+    char id[64], generation[32];
+    bool is_new;
+
+    if (!place_servers(sandbox, identity->dns, err) ||
+        !write_boot_id(sandbox, identity->boot_id, err))
+        return false;
+    if (sandbox->is_layer)
+        return true;
+    snprintf(id, sizeof id, "%.*s\n", (int)identity->machine_id.len, identity->machine_id.ptr);
+    snprintf(generation, sizeof generation, "%llu\n", (unsigned long long)identity->generation);
+    return place_file(sandbox, "/etc/machine-id", 0444, str_of(id), err) &&
+           path_make(SANDBOX_ROOT, "/run/helmr", 0755, &is_new, err) &&
+           path_write(SANDBOX_ROOT, "/run/helmr/generation", 0444, str_of(generation), err);
+}
+
 static bool setup_identity(struct sandbox *sandbox, const struct message_setup *setup,
                            struct error *err)
 {
-    struct arena *arena = &sandbox->arena;
-
     /* A runtime that named the sandbox already may not let it be named again. */
     if (sethostname("helmr-sandbox", 13) != 0 && errno != EPERM)
         return error_errno(err, "setting the host name");
     if (!place_file(sandbox, "/etc/hostname", 0644, STR("helmr-sandbox\n"), err) ||
         !place_file(sandbox, "/etc/hosts", 0644, str_of(hosts), err))
         return false;
-    const char *servers = "";
-    for (size_t i = 0; i < setup->dns.n; i++)
-        servers = arena_printf(arena, "%snameserver %.*s\n", servers, (int)setup->dns.items[i].len,
-                               setup->dns.items[i].ptr);
-    if (setup->dns.n && !place_file(sandbox, "/etc/resolv.conf", 0644, str_of(servers), err))
-        return false;
-    const char *id =
-        arena_printf(arena, "%.*s\n", (int)setup->machine_id.len, setup->machine_id.ptr);
-    if (!sandbox->is_layer && !place_file(sandbox, "/etc/machine-id", 0444, str_of(id), err))
-        return false;
+    const struct identity identity = {setup->machine_id, setup->boot_id, setup->dns,
+                                      setup->generation};
     sandbox->boot_id_file = SANDBOX_STATE "/boot_id";
-    const char *boot = arena_printf(arena, "%.*s\n", (int)setup->boot_id.len, setup->boot_id.ptr);
-    return path_write(SANDBOX_STATE, "/boot_id", 0444, str_of(boot), err);
+    return path_write(SANDBOX_STATE, "/boot_id", 0444, STR(""), err) &&
+           place_identity(sandbox, &identity, err);
+}
+
+bool sandbox_renew(struct sandbox *sandbox, const struct message_reestablish *message,
+                   struct error *err)
+{
+    const struct identity identity = {message->machine_id, message->boot_id, message->dns,
+                                      message->generation};
+
+    if (!place_identity(sandbox, &identity, err))
+        return false;
+    sandbox->generation = message->generation;
+    return true;
 }
 
 static const struct {

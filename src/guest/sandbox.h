@@ -29,6 +29,7 @@ struct sandbox {
     bool is_started, is_ready, is_layer;
     uint64_t generation;
     const char *mount;   /* workspace path, or NULL */
+    int upper_fd;        /* what programs changed in it; -1: the host has it */
     const char *workdir; /* the image's, or "/" */
     const char *boot_id_file;
     struct str_list env;
@@ -46,6 +47,11 @@ struct sandbox {
 
 /* On failure *failure is the failure kind for the host, a literal. */
 bool sandbox_setup(struct sandbox *sandbox, const struct message_setup *setup, const char **failure,
+                   struct error *err) MUST_USE;
+
+/* New identity and name servers for a sandbox that was restored; the generation is the caller's to
+ * judge. */
+bool sandbox_renew(struct sandbox *sandbox, const struct message_reestablish *message,
                    struct error *err) MUST_USE;
 
 /* Unmounts and removes what is_layer must not leave; best effort, after every program ended. */

@@ -101,3 +101,8 @@ void secrets_variables(struct secrets *set, secrets_take_variable *take, void *a
 /* Overwrites the values and takes everything away. `root` is that of the program when its mounts
  * outlive it, else NULL. Accepts NULL. */
 void secrets_destroy(struct secrets *set, const char *root);
+
+/* What of ours is at a path inside the root: something to bind on, or a directory made for one,
+ * in which a program may have put things of its own. Accepts NULL. */
+enum secrets_trace { SECRETS_NO_TRACE, SECRETS_PLACEHOLDER, SECRETS_DIRECTORY };
+enum secrets_trace secrets_trace(const struct secrets *set, struct str path);

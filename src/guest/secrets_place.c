@@ -31,7 +31,7 @@ static bool make_directory(struct secrets *set, const char *path, const struct u
     if (!path_parent(SANDBOX_ROOT, path, false, &parent, &name, err))
         return false;
     struct secret_directory *made = arena_alloc(&set->arena, sizeof *made);
-    *made = (struct secret_directory){set->directories, take_fd(&parent), name};
+    *made = (struct secret_directory){set->directories, take_fd(&parent), name, path};
     set->directories = made;
     if (fchownat(made->parent, name, owner->uid, owner->gid, AT_SYMLINK_NOFOLLOW) != 0)
         return error_errno(err, "the owner of %s", path);
@@ -362,4 +362,18 @@ void secrets_unplace(struct secrets *set, const char *root)
         (void)!unlinkat(made->parent, made->name, AT_REMOVEDIR);
         close(made->parent);
     }
+}
+
+enum secrets_trace secrets_trace(const struct secrets *set, struct str path)
+{
+    for (const struct secret_mount *mount = set ? set->mounts : NULL; mount; mount = mount->next) {
+        if (mount->is_new && str_equal(str_of(mount->path), path))
+            return SECRETS_PLACEHOLDER;
+    }
+    for (const struct secret_directory *made = set ? set->directories : NULL; made;
+         made = made->next) {
+        if (str_equal(str_of(made->path), path))
+            return SECRETS_DIRECTORY;
+    }
+    return SECRETS_NO_TRACE;
 }

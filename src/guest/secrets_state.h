@@ -44,7 +44,7 @@ struct secret_file {
 struct secret_directory {
     struct secret_directory *next;
     int parent;
-    const char *name;
+    const char *name, *path; /* the last part; inside the root */
 };
 
 /* The directory of the image at `path`, that a file of the set may be in: made as a placeholder

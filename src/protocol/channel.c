@@ -194,6 +194,15 @@ size_t channel_send_room(const struct channel *channel, uint16_t number)
     return queued < CHANNEL_WINDOW ? CHANNEL_WINDOW - queued : 0;
 }
 
+size_t channel_send_pending(const struct channel *channel, uint16_t number)
+{
+    const struct channel_stream *stream = find_stream(channel, number);
+
+    if (!stream || !(stream->open & CHANNEL_SENDS))
+        return 0;
+    return stream->queue.len - stream->taken + stream->is_ending;
+}
+
 /* The queue is moved to its front only when half of it is spent, so each byte moves once. */
 static void compact(struct channel_stream *stream)
 {

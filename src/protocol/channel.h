@@ -118,6 +118,9 @@ bool channel_is_open(const struct channel *channel, uint16_t number, unsigned di
 /* Bytes channel_send_data takes now; 0 also for a stream that is not open. */
 size_t channel_send_room(const struct channel *channel, uint16_t number);
 
+/* Bytes queued and not yet on the wire; an end that is to follow counts as one. */
+size_t channel_send_pending(const struct channel *channel, uint16_t number);
+
 /* Queues bytes, and with is_end the end after them. Dropped without an error when the peer has
  * reset the stream; ERR_LIMIT when the room was ignored by more than half a window. */
 bool channel_send_data(struct channel *channel, uint16_t number, struct str bytes, bool is_end,

@@ -1,0 +1,160 @@
+#include "guest/capture.h"
+
+#include "base/hash.h"
+#include "base/own.h"
+#include "guest/park.h"
+#include "guest/program.h"
+#include "guest/secrets.h"
+#include "guest/walk.h"
+
+enum { STEP_ROOM = 131072, STEPS_PER_TURN = 256, WIRE_MS = 5 };
+
+struct capture {
+    uint64_t id;
+    uint16_t stream;
+    struct walk walk;
+    struct blake2b digest;
+    struct buf piece;
+};
+
+static void capture_destroy(struct agent *agent)
+{
+    struct capture *capture = agent->capture;
+
+    agent->capture = NULL;
+    walk_finish(&capture->walk);
+    buf_finish(&capture->piece);
+    free(capture);
+}
+
+static void give_up(struct agent *agent, const struct error *err)
+{
+    uint64_t id = agent->capture->id;
+    uint16_t stream = agent->capture->stream;
+    struct error ignored;
+
+    capture_destroy(agent);
+    (void)!channel_send_data(&agent->channel, stream, STR(""), true, &ignored);
+    agent_refuse(agent, id, "capture", err->code == ERR_TOO_LARGE ? "too_large" : "capture_failed",
+                 err);
+}
+
+void capture_cancel(struct agent *agent)
+{
+    struct error err = {.code = ERR_CONFLICT, .text = "the capture was given up"};
+
+    if (agent->capture)
+        give_up(agent, &err);
+}
+
+/* Paths of the walk are relative to the workspace, those of secrets to the root. */
+static enum walk_verdict judge(void *arg, struct str path)
+{
+    const struct agent *agent = arg;
+    char full[2 * TREE_PATH_MAX];
+    int len = snprintf(full, sizeof full, "%s/%.*s", agent->sandbox.mount, (int)path.len, path.ptr);
+
+    for (const struct program *p = agent->programs; p; p = p->next) {
+        switch (secrets_trace(p->secrets, (struct str){full, (size_t)len})) {
+        case SECRETS_PLACEHOLDER: return WALK_LEAVE;
+        case SECRETS_DIRECTORY: return WALK_LEAVE_WHEN_EMPTY;
+        case SECRETS_NO_TRACE: break;
+        }
+    }
+    return WALK_TAKE;
+}
+
+static bool is_allowed(struct agent *agent, const struct message_capture *message,
+                       struct error *err)
+{
+    const struct sandbox *sandbox = &agent->sandbox;
+
+    if (!sandbox->is_ready || agent->capture || agent->resync.is_wanted)
+        return error_set(err, ERR_CONFLICT, "the sandbox is not ready");
+    if (!sandbox->mount || sandbox->upper_fd < 0)
+        return error_set(err, ERR_UNSUPPORTED, "there is no workspace here to capture");
+    if (message->generation != sandbox->generation)
+        return error_set(err, ERR_CONFLICT, "this is another generation");
+    for (const struct program *p = agent->programs; p; p = p->next) {
+        if (!park_is_frozen(p))
+            return error_set(err, ERR_CONFLICT, "program %u is running", p->number);
+    }
+    if (message->stream > UINT16_MAX || message->stream % 2 == 0)
+        return error_set(err, ERR_INVALID, "stream %u is not the host's", message->stream);
+    return channel_open_stream(&agent->channel, (uint16_t)message->stream, CHANNEL_SENDS, err);
+}
+
+void capture_begin(struct agent *agent, const struct message_capture *message)
+{
+    struct error err = {0};
+
+    if (!is_allowed(agent, message, &err)) {
+        agent_refuse(agent, message->id, "capture", "invalid_request", &err);
+        return;
+    }
+    struct capture *capture = alloc(sizeof *capture);
+    *capture = (struct capture){
+        .id = message->id,
+        .stream = (uint16_t)message->stream,
+        .piece = {.max = STEP_ROOM},
+    };
+    walk_init(&capture->walk, agent->sandbox.upper_fd, judge, agent);
+    blake2b_init(&capture->digest, (struct str){0});
+    agent->capture = capture;
+}
+
+static bool step(struct agent *agent, struct error *err)
+{
+    struct capture *capture = agent->capture;
+
+    capture->piece.len = 0;
+    if (!walk_step(&capture->walk, &capture->piece, err))
+        return false;
+    blake2b_update(&capture->digest, buf_str(&capture->piece));
+    return channel_send_data(&agent->channel, capture->stream, buf_str(&capture->piece),
+                             capture->walk.is_done, err);
+}
+
+static void finish(struct agent *agent)
+{
+    struct capture *capture = agent->capture;
+    uint8_t digest[BLAKE2B_LEN];
+
+    blake2b_final(&capture->digest, digest);
+    agent_send(agent, MESSAGE_CAPTURE_END,
+               &(struct message_capture_end){
+                   .id = capture->id,
+                   .entries = capture->walk.n_entries,
+                   .bytes = capture->walk.n_bytes,
+                   .skipped = capture->walk.n_skipped,
+                   .digest = {(const char *)digest, sizeof digest},
+    });
+    capture_destroy(agent);
+}
+
+void capture_settle(struct agent *agent)
+{
+    struct capture *capture = agent->capture;
+    struct error err = {0};
+
+    if (!capture)
+        return;
+    bool is_open = channel_is_open(&agent->channel, capture->stream, CHANNEL_SENDS);
+    if (!is_open && capture->walk.is_done) {
+        finish(agent);
+        return;
+    }
+    if (!is_open) {
+        capture_cancel(agent); /* the host wants no more of it */
+        return;
+    }
+    for (int i = 0; i < STEPS_PER_TURN && !capture->walk.is_done; i++) {
+        if (channel_send_room(&agent->channel, capture->stream) < STEP_ROOM)
+            return; /* credit wakes the loop */
+        if (!step(agent, &err)) {
+            give_up(agent, &err);
+            return;
+        }
+    }
+    agent_again(agent, capture->walk.is_done ? WIRE_MS : 0);
+}

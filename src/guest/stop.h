@@ -1,0 +1,25 @@
+/* All processes of a program's namespace stopped at once, by its init.
+ *
+ * Between stop_all and stop_end nothing of the program runs. What was stopped before stays so
+ * afterwards: a program's own job control is not undone.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { STOP_PROCESSES_MAX = 16384 };
+
+struct stop {
+    int proc_fd; /* the /proc of the namespace */
+    bool is_on;
+    size_t n_processes;
+    pid_t before[STOP_PROCESSES_MAX]; /* stopped by somebody else */
+    size_t n_before;
+    pid_t now[STOP_PROCESSES_MAX];
+};
+
+/* False when some process would not stop within two seconds; all go on then. */
+bool stop_all(struct stop *stop);
+void stop_end(struct stop *stop);

@@ -1,0 +1,39 @@
+/* A walk over a directory that a program filled, as the bytes of a tree (protocol/tree.h).
+ *
+ * Each part of a path is opened from its directory's descriptor and never through a link, and
+ * other file systems are not entered: nothing the program left there leads anywhere else. The
+ * walk is done in small steps, so that whoever walks stays responsive.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/map.h"
+#include "protocol/tree.h"
+
+/* Whether the path is not to be in the tree; a `folder` that is may still hold things that are. */
+enum walk_verdict { WALK_TAKE, WALK_LEAVE, WALK_LEAVE_WHEN_EMPTY };
+typedef enum walk_verdict walk_judge(void *arg, struct str path);
+
+struct walk_folder;
+
+struct walk {
+    int root_fd;  /* borrowed */
+    dev_t device; /* the walk stays on it */
+    struct walk_folder *folder;
+    struct buf path;
+    struct map links; /* device and inode of files with many names → group */
+    walk_judge *judge;
+    void *arg;
+    int file_fd; /* whose contents are on their way, or -1 */
+    uint64_t file_left;
+    uint64_t n_entries, n_bytes, n_skipped; /* skipped: sockets and devices */
+    bool has_begun, is_done;
+};
+
+/* `judge` may be NULL. */
+void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg);
+void walk_finish(struct walk *walk);
+
+/* Appends a piece of the tree to `out`, at most about 72 KiB; nothing more to come: is_done. */
+bool walk_step(struct walk *walk, struct buf *out, struct error *err) MUST_USE;
