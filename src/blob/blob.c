@@ -159,7 +159,7 @@ static bool publish(struct blob_store *store, const char *name, const char *id, 
 }
 
 /* Somebody can do something about a full disk: it is told as that. */
-static bool explain(struct error *err)
+bool blob_explain(struct error *err)
 {
     if (err->sys == ENOSPC || err->sys == EDQUOT)
         return error_set(err, ERR_UNAVAILABLE, "the store's disk is full: free some space");
@@ -180,7 +180,7 @@ bool blob_nameless(const struct blob_store *store, int *fd, struct error *err)
     }
     if (made < 0) {
         error_errno(err, "make a blob");
-        return explain(err);
+        return blob_explain(err);
     }
     *fd = made;
     return true;
@@ -222,12 +222,12 @@ bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t l
         to = openat(store->temporary_fd, made.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (to < 0) {
             error_errno(err, "make a blob");
-            return explain(err);
+            return blob_explain(err);
         }
     }
     if (!fill_draft(to, fd, offset, len, expected, &made, err)) {
         (void)unlinkat(store->temporary_fd, made.name, 0);
-        return explain(err);
+        return blob_explain(err);
     }
     *draft = made;
     return true;
@@ -236,7 +236,7 @@ bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t l
 bool blob_publish(struct blob_store *store, struct blob_draft *draft, struct error *err)
 {
     if (!publish(store, draft->name, draft->id, err))
-        return explain(err);
+        return blob_explain(err);
     draft->name[0] = '\0';
     return true;
 }

@@ -31,6 +31,9 @@ struct blob_draft {
     char id[BLOB_ID];
 };
 
+/* Gives an error that comes from a full disk a code and words of its own. Returns false. */
+bool blob_explain(struct error *err);
+
 /* An empty file without a name, on the disk of the store: what blob_stage_fd takes over whole. */
 bool blob_nameless(const struct blob_store *store, int *fd, struct error *err) MUST_USE;
 

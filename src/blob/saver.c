@@ -255,8 +255,10 @@ bool saver_stream(struct saver *saver, const char *name, struct saver_source sou
         if (!source.read(source.arg, saver->buffer + len, BUFFER - len, &got, err))
             return error_wrap(err, "saving %s", name);
         len += got;
-        if ((len == BUFFER || got == 0) && !save_buffer(saver, stream, &len, got == 0, err))
+        if ((len == BUFFER || got == 0) && !save_buffer(saver, stream, &len, got == 0, err)) {
+            (void)blob_explain(err);
             return error_wrap(err, "saving %s", name);
+        }
     }
     saver->result.raw += stream->listed.len;
     return true;
@@ -333,10 +335,10 @@ static bool put_manifest(struct saver *saver, struct error *err)
 bool saver_end(struct saver *saver, struct saved *saved, struct error *err)
 {
     if (!end_pack(saver, err))
-        return false;
+        return blob_explain(err);
     drop_unused(saver);
     if (!put_manifest(saver, err))
-        return false;
+        return blob_explain(err);
     saver->result.packs = (const char(*)[SHA256_HEX])saver->packs;
     saver->result.n_packs = saver->n_packs;
     *saved = saver->result;
