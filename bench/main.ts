@@ -10,6 +10,7 @@ import { logThroughput } from "./figures/log_throughput.ts";
 import { pull } from "./figures/pull.ts";
 import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
+import { seal } from "./figures/seal.ts";
 import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
 import { cleanUp, note } from "./host.ts";
@@ -31,6 +32,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   layer_make: layerMake,
   layer_apply: layerApply,
   pull,
+  seal,
 };
 
 async function main(build: string, wanted: string[]): Promise<void> {
