@@ -2,7 +2,7 @@
 // answer. One of those pending may be a wait: the run's blocking stop, at which it can be parked.
 import type { Channel } from "./channel.ts";
 import type { AResult } from "./messages.ts";
-import { ConcurrentWaitError } from "./sdk.ts";
+import { ConcurrentWaitError, WaitCancelledError } from "./sdk.ts";
 import type { Settlement } from "./sdk.ts";
 
 const pendingLimit = 128;
@@ -20,6 +20,7 @@ function refusal(body: string): Error {
     body || "{}",
   ) as { code?: string; message?: string };
   if (code === "concurrent_wait") return new ConcurrentWaitError(message);
+  if (code === "cancelled") return new WaitCancelledError(message);
   return Object.assign(new Error(message), { code });
 }
 

@@ -2,7 +2,11 @@
 // share is named by symbols, and these are the same functions over the same symbols.
 export { definitionOf, shared } from "../../../sdk/typescript/src/brand.ts";
 export { taskWait } from "../../../sdk/typescript/src/context.ts";
-export { ConcurrentWaitError, PayloadSchemaValidationError } from "../../../sdk/typescript/src/errors.ts";
+export {
+  ConcurrentWaitError,
+  PayloadSchemaValidationError,
+  WaitCancelledError,
+} from "../../../sdk/typescript/src/errors.ts";
 export { parse } from "../../../sdk/typescript/src/schema.ts";
 export type { Config } from "../../../sdk/typescript/src/config.ts";
 export type { TaskContext } from "../../../sdk/typescript/src/context.ts";

@@ -51,6 +51,7 @@ export interface WaitRequest {
 }
 
 const yearMs = 365 * dayMs;
+const timerMs = 10 * yearMs;
 const displayTextBytes = 16 * 1024;
 const forms = ["approval", "message", "json"];
 
@@ -79,15 +80,17 @@ const optionalSchema = (field: string, value: unknown): StandardSchemaV1 | undef
   value === undefined ? undefined : schema(field, value);
 
 export function durationRequest(field: string, value: unknown): WaitRequest {
-  return request({ kind: "timer", duration: durationText(duration(field, value, 0, yearMs)) });
+  return request({ kind: "timer", duration: durationText(duration(field, value, 0, timerMs)) });
 }
 
 export function instantRequest(field: string, value: unknown): WaitRequest {
   if (typeof value !== "string" && !(value instanceof Date))
     refuse(field, "must be a Date or an ISO string");
-  const instant = new Date(value);
-  if (Number.isNaN(instant.getTime())) refuse(field, "must be a valid point in time");
-  return request({ kind: "timer", until: instant.toISOString() });
+  const ms = new Date(value).getTime();
+  if (Number.isNaN(ms)) refuse(field, "must be a valid point in time");
+  if (ms > Date.now() + timerMs) refuse(field, "must not be over ten years away");
+  /* However long ago, it is over at once. */
+  return request({ kind: "timer", until: new Date(Math.max(ms, 0)).toISOString() });
 }
 
 export function tokenRequest(field: string, id: unknown, options: unknown): WaitRequest {

@@ -1,401 +1,223 @@
-// What the client says about waits, tokens and forks, and what it makes of the answers.
+// The half of the package that a task uses, over a run that the test plays.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { AuthError, ConcurrentWaitError, HelmrApiError, RunNotFoundError } from "@helmr/sdk";
-import { WaitCancelledError, WaitTimeoutError } from "@helmr/sdk";
-import { json, TestServer } from "./server.ts";
+import { join } from "node:path";
+import { afterEach, test } from "node:test";
+import {
+  ConcurrentWaitError,
+  PayloadSchemaValidationError,
+  timers,
+  tokens,
+  WaitCancelledError,
+  WaitTimeoutError,
+} from "@helmr/sdk";
+import type { StandardSchemaV1, TaskWait } from "@helmr/sdk";
+import { buildSync } from "esbuild";
 
-/* The warning about plain HTTP on loopback is expected in every test here. */
-console.warn = () => undefined;
-
-const at = "2026-01-01T00:00:00.000Z";
-const later = "2026-01-08T00:00:00.000Z";
-
-const wait = {
-  id: "wait-1",
-  run_id: "run-1",
-  attempt_number: 1,
-  kind: "token",
-  condition: "pending",
-  suspension: "parked",
-  params: {},
-  metadata: { prompt: "Go on?", form: { version: 1, type: "approval" } },
-  tags: ["a"],
-  timeout: "7d",
-  timeout_at: later,
-  token_id: "token-1",
-  checkpoint: { id: "checkpoint-1", state: "ready", size_bytes: 3_600_000 },
-  created_at: at,
-  settled_at: null,
-};
-
-const waitMembers = {
-  id: "wait-1",
-  runId: "run-1",
-  attemptNumber: 1,
-  kind: "token",
-  condition: "pending",
-  suspension: "parked",
-  params: {},
-  metadata: { prompt: "Go on?", form: { version: 1, type: "approval" } },
-  tags: ["a"],
-  timeout: "7d",
-  timeoutAt: new Date(later),
-  tokenId: "token-1",
-  checkpoint: { id: "checkpoint-1", state: "ready", sizeBytes: 3_600_000 },
-  createdAt: new Date(at),
-};
-
-const token = (status: string, more: object = {}): Record<string, unknown> => ({
-  id: "token-1",
-  status,
-  timeout_at: later,
-  tags: [],
-  metadata: {},
-  created_at: at,
-  updated_at: at,
-  ...more,
+/* Not an export: the adapter hands it to tasks, from a copy of the package of its own. */
+const { outputFiles } = buildSync({
+  entryPoints: [join(import.meta.dirname, "../src/context.ts")],
+  bundle: true,
+  format: "esm",
+  platform: "node",
+  write: false,
 });
+const { taskWait } = (await import(
+  `data:text/javascript,${encodeURIComponent(outputFiles[0]?.text ?? "")}`
+)) as { taskWait: TaskWait };
 
-const run = (more: object = {}): Record<string, unknown> => ({
-  id: "run-1",
-  session_id: "session-1",
-  workspace_id: "workspace-1",
-  task_id: "hello",
-  status: "waiting",
-  exit_code: null,
-  metadata: {},
-  tags: [],
-  payload: {},
-  deployment_version: "20260101.1",
-  api_version: "2026-06-06",
-  created_at: at,
-  updated_at: at,
-  ...more,
-});
+const symbol = Symbol.for("helmr.sdk.runRuntime");
+const globals = globalThis as unknown as Record<symbol, unknown>;
 
-const session = {
-  id: "session-2",
-  project_id: "p",
-  environment_id: "e",
-  task_id: "hello",
-  status: "open",
-  workspace_id: "workspace-2",
-  metadata: {},
-  tags: [],
-  created_at: at,
-  external_id: null,
-};
-
-const asked = (server: TestServer): [string | undefined, string | undefined, unknown][] =>
-  server.asked.map(({ method, url, body }) => [method, url, body]);
-
-test("a snapshot shows what the run waits for and what it was forked from", async () => {
-  const forked = { run_id: "run-0", wait_id: "wait-0" };
-  await using server = await TestServer.start(
-    json(200, run({ pending_wait: wait, forked_from: forked })),
-    json(200, run({ status: "running", pending_wait: null })),
-  );
-  const waiting = await server.client.runs.retrieve("run-1");
-  assert.deepEqual(waiting.pendingWait, waitMembers);
-  assert.deepEqual(waiting.forkedFrom, { runId: "run-0", waitId: "wait-0" });
-  assert.ok(waiting.isWaiting && !waiting.isTerminal);
-  const running = await server.client.runs.retrieve("run-1");
-  assert.equal(running.pendingWait, null);
-  assert.ok(!("forkedFrom" in running));
-});
-
-test("the waits of a run are listed with their times", async () => {
-  const timer = {
-    ...wait,
-    id: "wait-0",
-    kind: "timer",
-    condition: "completed",
-    suspension: "released",
-    timeout: null,
-    timeout_at: null,
-    token_id: null,
-    checkpoint: null,
-    settled_at: later,
-    released_at: later,
+/** A run that answers every wait with this; what it was asked is noted. */
+function insideRun(settlement: object | Error, made: object = {}): [string, object][] {
+  const asked: [string, object][] = [];
+  const answer = async (): Promise<unknown> => {
+    if (settlement instanceof Error) throw settlement;
+    return settlement;
   };
-  await using server = await TestServer.start(json(200, { waits: [timer, wait] }));
-  const [first, second] = await server.client.runs.waits({ id: "run-1" });
-  assert.deepEqual([first?.settledAt, first?.releasedAt], [new Date(later), new Date(later)]);
-  for (const absent of ["timeout", "timeoutAt", "tokenId", "checkpoint"])
-    assert.ok(!(absent in (first as object)), absent);
-  assert.deepEqual(second, waitMembers);
-  assert.deepEqual(asked(server), [["GET", "/api/runs/run-1/waits", undefined]]);
+  const runtime = {
+    log: () => undefined,
+    operate: async (kind: string, body: object) => {
+      asked.push([kind, JSON.parse(JSON.stringify(body)) as object]);
+      return made;
+    },
+    wait: (body: object) => {
+      asked.push(["wait", body]);
+      return answer();
+    },
+  };
+  Object.defineProperty(globals, symbol, { value: runtime, configurable: true });
+  return asked;
+}
+
+afterEach(() => Object.defineProperty(globals, symbol, { value: undefined, configurable: true }));
+
+const done = { condition: "completed", data: { approved: true } };
+
+const even: StandardSchemaV1<unknown, number> = {
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value) =>
+      typeof value === "number" && value % 2 === 0
+        ? { value: value / 2 }
+        : { issues: [{ message: "must be even" }] },
+  },
+};
+
+test("a lazy wait is opened when it is first awaited, and once", async () => {
+  const asked = insideRun(done);
+  const wait = tokens.wait("t");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(asked, []);
+  assert.deepEqual((await wait).data, { approved: true });
+  assert.deepEqual(await wait.unwrap(), { approved: true });
+  assert.equal((await wait).ok, true);
+  assert.deepEqual(asked, [["wait", { kind: "token", token_id: "t" }]]);
 });
 
-test("a token is made with a duration that has a unit, and only what was given", async () => {
-  const made = token("pending", { callback_url: "https://h/cb", public_access_token: "pat" });
-  await using server = await TestServer.start(json(201, made));
-  const created = await server.client.tokens.create({ timeout: { hours: 1 }, tags: ["a"] });
-  assert.deepEqual(created, {
-    id: "token-1",
-    status: "pending",
-    timeoutAt: new Date(later),
-    tags: [],
-    metadata: {},
-    createdAt: new Date(at),
-    updatedAt: new Date(at),
-    callbackUrl: "https://h/cb",
-    publicAccessToken: "pat",
-  });
-  await server.client.tokens.create({ idempotencyKey: "k", metadata: { a: 1 } });
-  await server.client.tokens.create();
-  assert.deepEqual(asked(server), [
-    ["POST", "/api/tokens", { timeout: "3600s", tags: ["a"] }],
-    ["POST", "/api/tokens", { metadata: { a: 1 }, idempotency_key: "k" }],
-    ["POST", "/api/tokens", {}],
-  ]);
-  await assert.rejects(server.client.tokens.create({ timeout: "soon" }), TypeError);
-  assert.equal(server.asked.length, 3);
-});
-
-test("a token shows its answer, also when that is null", async () => {
-  const by = { type: "api_key", id: "k", name: "ci" };
-  const answered = { data: { approved: true }, completed_by: by, completed_at: later };
-  await using server = await TestServer.start(
-    json(200, token("completed", { ...answered, wait_id: "wait-1", run_id: "run-1" })),
-    json(200, token("completed", { data: null })),
-    json(200, token("pending", { data: null })),
-  );
-  const { tokens } = server.client;
-  const first = await tokens.retrieve({ id: "token/1" });
-  assert.deepEqual(first.data, { approved: true });
-  assert.deepEqual([first.waitId, first.runId, first.completedBy], ["wait-1", "run-1", by]);
-  assert.deepEqual(first.completedAt, new Date(later));
-  assert.equal((await tokens.retrieve("token-1")).data, null);
-  assert.ok(!("data" in (await tokens.retrieve("token-1"))));
-  assert.equal(server.asked[0]?.url, "/api/tokens/token%2F1");
-});
-
-test("tokens are listed by status, a page at a time", async () => {
-  await using server = await TestServer.start(
-    json(200, { tokens: [token("pending", { tags: ["t"] })], next_cursor: "c2" }),
-    json(200, { tokens: [] }),
-  );
-  const page = await server.client.tokens.listPage({ status: "pending", limit: 1 });
-  assert.deepEqual([page.tokens[0]?.tags, page.nextCursor], [["t"], "c2"]);
-  assert.deepEqual(await server.client.tokens.list({ cursor: "c2" }), []);
-  assert.deepEqual(
-    server.asked.map(({ url }) => url),
-    ["/api/tokens?status=pending&limit=1", "/api/tokens?cursor=c2"],
-  );
-});
-
-test("completing tells whether it was the first, and no data is no member", async () => {
-  await using server = await TestServer.start(
-    json(200, { status: "completed", token: token("completed", { data: 1 }) }),
-    json(200, { status: "already_completed", token: token("completed", { data: 1 }) }),
-    json(200, { status: "completed", token: token("completed") }),
-  );
-  const { tokens } = server.client;
-  assert.equal((await tokens.complete("token-1", 1)).status, "completed");
-  assert.equal((await tokens.complete("token-1", 1)).status, "already_completed");
-  assert.equal((await tokens.complete({ id: "token-1" })).token.data, null);
-  assert.deepEqual(
-    server.asked.map(({ body }) => body),
-    [{ data: 1 }, { data: 1 }, {}],
-  );
-  assert.equal(server.asked[0]?.headers.authorization, "Bearer key-1");
-});
-
-test("with a public access token the API key is not sent", async () => {
-  const answer = { status: "completed", token: token("completed", { data: false }) };
-  await using server = await TestServer.start(
-    json(200, answer),
-    json(401, { error: "not this token", code: "token_scope_denied" }),
-  );
-  const { tokens } = server.client;
-  const done = await tokens.complete("token-1", false, { publicAccessToken: "pat" });
-  assert.equal(done.token.data, false);
-  const [first] = server.asked;
-  assert.equal(first?.url, "/api/v1/tokens/token-1/complete");
-  assert.equal(first?.headers.authorization, "Bearer pat");
-  await assert.rejects(
-    tokens.complete("token-2", false, { publicAccessToken: "pat" }),
-    (error) => error instanceof AuthError && error.message === "not this token",
-  );
-});
-
-const refusals: [number, string][] = [
-  [409, "token_completion_conflict"],
-  [409, "token_cancelled"],
-  [410, "token_expired"],
+const endings: [string, object, new (...args: never[]) => Error, RegExp][] = [
+  ["an expired wait", { condition: "expired" }, WaitTimeoutError, /timed out after 60s/],
+  ["a cancelled one", { condition: "cancelled", reason: "gone" }, WaitCancelledError, /gone/],
+  ["one without a reason", { condition: "cancelled" }, WaitCancelledError, /was cancelled/],
+  ["a failed one", { condition: "failed", message: "no such" }, Error, /no such/],
 ];
 
-for (const [status, code] of refusals)
-  test(`${code} can be told from other refusals`, async () => {
-    await using server = await TestServer.start(json(status, { error: "no", code }));
-    await assert.rejects(
-      server.client.tokens.complete("token-1", 2),
-      (error) => error instanceof HelmrApiError && error.status === status && error.code === code,
-    );
+for (const [what, settlement, type, message] of endings)
+  test(`${what} is a result, and an error by unwrap`, async () => {
+    insideRun(settlement);
+    const wait = tokens.wait("t", { timeout: "1m" });
+    const result = await wait;
+    assert.equal(result.ok, false);
+    assert.ok(result.error instanceof type);
+    assert.match(result.error.message, message);
+    assert.throws(() => result.unwrap(), { message });
+    await assert.rejects(wait.unwrap(), { message });
   });
 
-test("a cancelled token comes back as it is now", async () => {
-  await using server = await TestServer.start(json(200, token("cancelled")));
-  const cancelled = await server.client.tokens.cancel("token-1", { reason: "too late" });
-  assert.equal(cancelled.status, "cancelled");
-  assert.deepEqual(asked(server), [["POST", "/api/tokens/token-1/cancel", { reason: "too late" }]]);
+test("an expired wait knows the time it was given", async () => {
+  insideRun({ condition: "expired" });
+  const { error } = await tokens.wait("t", { timeout: { minutes: 1 } });
+  assert.equal((error as WaitTimeoutError).timeout, "60s");
+  const other = await tokens.wait("t");
+  assert.equal((other.error as WaitTimeoutError).timeout, undefined);
 });
 
-test("a public token names its one token, its end and its uses", async () => {
-  const made = {
-    id: "pat-1",
-    public_access_token: "pat",
-    url: "https://h/answer/token-1#pat",
-    scope: { type: "token.complete", token_id: "token-1" },
-    expires_at: later,
-    max_uses: 1,
-    created_at: at,
-  };
-  await using server = await TestServer.start(json(201, made), json(201, { ...made, url: null }));
-  const expiresAt = new Date(later);
-  const scope = { type: "token.complete", token: { id: "token-1" } } as const;
-  const first = await server.client.auth.createPublicToken({ scope, expiresAt, maxUses: 1 });
-  assert.deepEqual(first, {
-    id: "pat-1",
-    publicAccessToken: "pat",
-    url: "https://h/answer/token-1#pat",
-    scope: { type: "token.complete", tokenId: "token-1" },
-    expiresAt,
-    maxUses: 1,
-    createdAt: new Date(at),
-  });
-  assert.ok(!("url" in (await server.client.auth.createPublicToken({ scope }))));
-  const sent = { scope: { type: "token.complete", token_id: "token-1" } };
-  assert.deepEqual(asked(server), [
-    ["POST", "/api/public-access-tokens", { ...sent, expires_at: later, max_uses: 1 }],
-    ["POST", "/api/public-access-tokens", sent],
-  ]);
+test("what a schema makes of the answer is the data", async () => {
+  insideRun({ condition: "completed", data: 4 });
+  assert.equal(await tokens.wait("t", { schema: even }).unwrap(), 2);
+  assert.equal(await taskWait.human({ schema: even }), 2);
 });
 
-test("a fork is answered, or left waiting, as it was asked for", async () => {
-  const made = {
-    session,
-    run: run({ id: "run-2", forked_from: { run_id: "run-1", wait_id: "wait-1" } }),
-    wait: { ...wait, id: "wait-2", run_id: "run-2" },
-    token: token("pending", { id: "token-2" }),
-  };
-  await using server = await TestServer.start(
-    json(201, made),
-    json(201, { ...made, token: null }),
-    json(409, { error: "no", code: "wait_not_forkable" }),
-  );
-  const { runs } = server.client;
-  const fork = await runs.fork("run-1", { data: { approved: false }, externalId: "b" });
-  assert.deepEqual(
-    [fork.run.id, fork.run.forkedFrom?.runId, fork.wait.id, fork.token?.id],
-    ["run-2", "run-1", "wait-2", "token-2"],
-  );
-  assert.deepEqual([fork.session.id, fork.session.workspaceId], ["session-2", "workspace-2"]);
-  assert.ok(!("token" in (await runs.fork("run-1", { waitId: "wait-1", data: null }))));
-  await assert.rejects(runs.fork("run-1"), /wait_not_forkable/);
-  assert.deepEqual(asked(server), [
-    ["POST", "/api/runs/run-1/fork", { data: { approved: false }, external_id: "b" }],
-    ["POST", "/api/runs/run-1/fork", { wait_id: "wait-1", data: null }],
-    ["POST", "/api/runs/run-1/fork", {}],
-  ]);
+test("an answer that a schema refuses is an error of the wait", async () => {
+  insideRun({ condition: "completed", data: 3 });
+  const { ok, error } = await tokens.wait("t", { schema: even });
+  assert.equal(ok, false);
+  assert.ok(error instanceof PayloadSchemaValidationError);
+  await assert.rejects(taskWait.human({ schema: even }), PayloadSchemaValidationError);
 });
 
-test("a diff is the sum of its pages", async () => {
-  const added = { path: "a.txt", change: "added", type: "file", size_after: 3, patch: "+a\n" };
-  const moved = {
-    path: "c",
-    change: "renamed",
-    type: "file",
-    path_before: "b",
-    size_before: 1,
-    size_after: 1,
-    mode_before: 420,
-    mode_after: 493,
-    binary: true,
-    patch: null,
-  };
-  const versions = { from_version_id: null, to_version_id: "v2" };
-  await using server = await TestServer.start(
-    json(200, { ...versions, entries: [added], next_cursor: "n" }),
-    json(200, { ...versions, entries: [moved] }),
-  );
-  assert.deepEqual(await server.client.runs.diff("run-1", { patch: true, path: "src" }), {
-    toVersionId: "v2",
-    entries: [
-      { path: "a.txt", change: "added", type: "file", sizeAfter: 3, patch: "+a\n" },
+test("a wait that could not be opened throws either way", async () => {
+  insideRun(new ConcurrentWaitError("another wait is pending"));
+  await assert.rejects(async () => await timers.waitFor(1), ConcurrentWaitError);
+  await assert.rejects(timers.waitFor(1).unwrap(), ConcurrentWaitError);
+});
+
+test("a person is asked with a form", async () => {
+  const asked = insideRun(done);
+  await taskWait.human();
+  await taskWait.human({ displayText: "Name?", form: "message", metadata: { a: 1, prompt: "x" } });
+  assert.deepEqual(asked, [
+    ["wait", { kind: "token", metadata: { form: { version: 1, type: "approval" } } }],
+    [
+      "wait",
       {
-        path: "c",
-        change: "renamed",
-        type: "file",
-        pathBefore: "b",
-        sizeBefore: 1,
-        sizeAfter: 1,
-        modeBefore: 420,
-        modeAfter: 493,
-        isBinary: true,
+        kind: "token",
+        metadata: { a: 1, prompt: "Name?", form: { version: 1, type: "message" } },
       },
     ],
-  });
-  assert.deepEqual(
-    server.asked.map(({ url }) => url),
-    ["/api/runs/run-1/diff?patch=1&path=src", "/api/runs/run-1/diff?patch=1&path=src&cursor=n"],
-  );
-});
-
-test("an unknown run is one by every name", async () => {
-  await using server = await TestServer.start(json(404, { error: "no", code: "not_found" }));
-  const { runs } = server.client;
-  await assert.rejects(runs.waits("run-9"), RunNotFoundError);
-  await assert.rejects(runs.fork("run-9"), RunNotFoundError);
-  await assert.rejects(runs.diff("run-9"), RunNotFoundError);
-});
-
-test("events of a wait name its kind and what became of it", async () => {
-  const record = (kind: string, attributes: object): object => ({
-    id: "e",
-    cursor: "1",
-    run_id: "run-1",
-    kind,
-    at,
-    attributes: { wait_id: "wait-1", kind: "token", ...attributes },
-  });
-  const opened = { params: {}, metadata: { prompt: "Go on?" }, tags: [], timeout: "7d" };
-  await using server = await TestServer.start(
-    json(200, {
-      events: [
-        record("run_wait.created", opened),
-        record("run.waiting", {}),
-        record("run_wait.completed", { payload: null }),
-        record("run_wait.timed_out", { kind: "timer" }),
-        record("run_wait.cancelled", {}),
-        record("run_wait.failed", {}),
-      ],
-      cursor: "6",
-    }),
-  );
-  const base = { run_id: "run-1", at: new Date(at), wait_id: "wait-1" };
-  assert.deepEqual(await server.client.runs.events.list("run-1"), [
-    { ...base, type: "token_wait", kind: "token", ...opened },
-    { ...base, type: "token_wait_completed", payload: null },
-    { ...base, type: "timer_wait_timed_out" },
-    { ...base, type: "token_wait_cancelled" },
-    { ...base, type: "token_wait_failed" },
   ]);
 });
 
-const failures: [string, Error, { [Symbol.hasInstance](value: unknown): boolean }][] = [
-  ["ConcurrentWaitError", new ConcurrentWaitError("one at a time"), ConcurrentWaitError],
-  ["WaitTimeoutError", new WaitTimeoutError("nobody answered", "5s"), WaitTimeoutError],
-  ["WaitCancelledError", new WaitCancelledError("not needed"), WaitCancelledError],
+test("a point in time long past is sent as one", async () => {
+  const asked = insideRun({ condition: "completed" });
+  assert.equal(await timers.waitUntil(new Date(-8.64e15)).unwrap(), undefined);
+  assert.deepEqual(asked, [["wait", { kind: "timer", until: "1970-01-01T00:00:00.000Z" }]]);
+});
+
+test("metadata is taken as it is at the call", async () => {
+  const asked = insideRun(done);
+  const metadata = { step: 1 };
+  const wait = tokens.wait("t", { metadata });
+  metadata.step = 2;
+  await wait;
+  assert.deepEqual(asked[0]?.[1], { kind: "token", token_id: "t", metadata: { step: 1 } });
+});
+
+const refusals: [string, () => unknown, RegExp][] = [
+  ["a negative duration", () => timers.waitFor(-1), /duration must be from 0s/],
+  ["a duration that is none", () => taskWait.for("soon"), /must be a duration such as/],
+  ["no instant", () => taskWait.until(5 as never), /must be a Date or an ISO string/],
+  ["an invalid instant", () => timers.waitUntil("soon"), /must be a valid point in time/],
+  ["an instant too far", () => timers.waitUntil("2100-01-01"), /over ten years away/],
+  ["a timeout of nothing", () => taskWait.human({ timeout: 0 }), /options.timeout must be from 1ms/],
+  ["a timeout over a year", () => tokens.wait("t", { timeout: "366d" }), /options.timeout/],
+  ["an idle time over 1 h", () => tokens.wait("t", { idleTimeout: "61m" }), /idleTimeout must be/],
+  ["another form", () => taskWait.human({ form: "video" as never }), /form must be one of/],
+  ["a long text", () => taskWait.human({ displayText: "é".repeat(8193) }), /over 16 KiB/],
+  ["33 tags", () => taskWait.human({ tags: Array(33).fill("a") as string[] }), /must not be over 32/],
+  ["an empty tag", () => taskWait.human({ tags: [""] }), /tags\[0\] must not be empty/],
+  ["a long tag", () => tokens.create({ tags: ["a".repeat(129)] }), /a tag over 128 bytes/],
+  ["metadata in a list", () => taskWait.human({ metadata: [] as never }), /must be an object/],
+  ["much metadata", () => taskWait.human({ metadata: { a: "x".repeat(65536) } }), /over 64 KiB/],
+  ["a long key", () => taskWait.human({ metadata: { ["k".repeat(513)]: 1 } }), /over 512 bytes/],
+  ["an unknown option", () => taskWait.human({ timeuot: "1s" } as never), /timeuot is unknown/],
+  ["a schema that is none", () => tokens.wait("t", { schema: {} as never }), /a Standard Schema/],
+  ["no token", () => tokens.wait("" as never), /token must not be empty/],
+  ["a scope inside a run", () => tokens.create({ projectId: "p" }), /projectId is unknown/],
 ];
 
-for (const [name, error, kind] of failures)
-  test(`a ${name} of another copy of the package is known by its brand`, () => {
-    assert.equal(error.name, name);
-    const foreign = new Error(error.message);
-    assert.ok(!kind[Symbol.hasInstance](foreign));
-    Object.defineProperty(foreign, Symbol.for(`helmr.sdk.${name}`), { value: true });
-    assert.ok(kind[Symbol.hasInstance](foreign) && kind[Symbol.hasInstance](error));
+for (const [what, call, message] of refusals)
+  test(`${what} is refused at the call`, () => {
+    const asked = insideRun(done);
+    assert.throws(call, (error) => error instanceof TypeError && message.test(error.message));
+    assert.deepEqual(asked, []);
+  });
+
+test("a token of a run has its addresses and can be waited for", async () => {
+  const asked = insideRun(done, {
+    id: "t1",
+    status: "pending",
+    timeout_at: "2030-01-01T00:00:00.000Z",
+    tags: ["x"],
+    metadata: { a: 1 },
+    created_at: "2026-01-01T00:00:00.000Z",
+    updated_at: "2026-01-01T00:00:00.000Z",
+    callback_url: "https://helmr.example/c",
+    public_access_token: "hlmr_pat_1",
+  });
+  const token = await tokens.create({ timeout: "1h", tags: ["x"], metadata: { a: 1 } });
+  assert.deepEqual([token.callbackUrl, token.publicAccessToken], [
+    "https://helmr.example/c",
+    "hlmr_pat_1",
+  ]);
+  assert.deepEqual(token.timeoutAt, new Date("2030-01-01T00:00:00.000Z"));
+  await token.wait();
+  await tokens.wait(token);
+  assert.deepEqual(asked, [
+    ["token.create", { timeout: "3600s", tags: ["x"], metadata: { a: 1 } }],
+    ["wait", { kind: "token", token_id: "t1" }],
+    ["wait", { kind: "token", token_id: "t1" }],
+  ]);
+});
+
+const outside: [string, () => unknown][] = [
+  ["timers.waitFor", () => timers.waitFor("1s")],
+  ["timers.waitUntil", () => timers.waitUntil(new Date())],
+  ["tokens.wait", () => tokens.wait("t")],
+];
+
+for (const [name, call] of outside)
+  test(`${name} outside a run says so`, () => {
+    assert.throws(call, { message: `${name} can only be used inside a run` });
   });

@@ -1,5 +1,15 @@
 // Compiled, never run: what the types must infer, and what they must refuse.
-import { defineConfig, HelmrClient, image, queue, sandbox, source, task } from "@helmr/sdk";
+import {
+  defineConfig,
+  HelmrClient,
+  image,
+  queue,
+  sandbox,
+  source,
+  task,
+  timers,
+  tokens,
+} from "@helmr/sdk";
 import type {
   Placement,
   RunEvent,
@@ -9,6 +19,7 @@ import type {
   TaskOutput,
   TaskPayload,
   Wait,
+  WaitResult,
 } from "@helmr/sdk";
 
 type Same<A, B> =
@@ -126,3 +137,30 @@ export const placements: Placement[] = [
   { file: "a", mode: "0600" },
   { dir: "a", owner: "0:0" },
 ];
+
+export const waiting = task({
+  id: "w",
+  sandbox: sbx,
+  run: async (ctx) => {
+    const answer = await ctx.wait.human<{ approved: boolean }>({ displayText: "?" });
+    holds<Same<typeof answer, { approved: boolean }>>();
+    const checked = await ctx.wait.human({ schema });
+    holds<Same<typeof checked, { n: number }>>();
+    const anything = await ctx.wait.human();
+    holds<Same<typeof anything, unknown>>();
+    const nothing = await ctx.wait.for({ minutes: 5 });
+    holds<Same<typeof nothing, void>>();
+    const token = await tokens.create({ timeout: "7d" });
+    const result = await token.wait({ schema, idleTimeout: 0 });
+    holds<Same<typeof result, WaitResult<{ n: number }>>>();
+    if (result.ok) holds<Same<typeof result.data, { n: number }>>();
+    else holds<Same<typeof result.error, Error>>();
+    const text = await tokens.wait<string>(token.id).unwrap();
+    holds<Same<typeof text, string>>();
+    await timers.waitUntil(new Date()).unwrap();
+    // @ts-expect-error a person is asked with one of three forms
+    await ctx.wait.human({ form: "video" });
+    // @ts-expect-error an instant is no number
+    await ctx.wait.until(5);
+  },
+});
