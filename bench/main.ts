@@ -7,6 +7,7 @@ import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
 import { logThroughput } from "./figures/log_throughput.ts";
+import { parkAndResume, parkedMemory } from "./figures/park.ts";
 import { pull } from "./figures/pull.ts";
 import { runStart, runStartCold } from "./figures/run_start.ts";
 import { runThroughput } from "./figures/run_throughput.ts";
@@ -25,6 +26,8 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   log_throughput: logThroughput,
   deploy_cached: deployCached,
   run_start_cold: runStartCold,
+  park: parkAndResume,
+  parked_rss: parkedMemory,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
   auth_overhead: authOverhead,

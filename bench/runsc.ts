@@ -59,8 +59,19 @@ export const runsc = () => (ready ??= prepare());
 
 let count = 0;
 
+export interface Container {
+  id: string;
+  bundle: string;
+  process: ChildProcess;
+}
+
+function command(raw: Runsc, ...rest: string[]): string[] {
+  const flags = [`--root=${join(folder, "runsc")}`, `--platform=${raw.platform}`];
+  return [...flags, "--ignore-cgroups", "--network=none", ...rest];
+}
+
 /** Starts a container whose only process is Node with this program; stdout is a pipe. */
-export function runNode(raw: Runsc, program: string): ChildProcess {
+export function runNode(raw: Runsc, program: string): Container {
   const id = `bench-${process.pid}-${++count}`;
   const bundle = join(folder, id);
   mkdirSync(bundle);
@@ -77,7 +88,16 @@ export function runNode(raw: Runsc, program: string): ChildProcess {
     linux: { namespaces: ["pid", "network", "ipc", "uts", "mount"].map((type) => ({ type })) },
   };
   writeFileSync(join(bundle, "config.json"), JSON.stringify(config));
-  const flags = [`--root=${join(folder, "runsc")}`, `--platform=${raw.platform}`];
-  const rest = ["--ignore-cgroups", "--network=none", "run", `--bundle=${bundle}`, id];
-  return start("runsc", [...flags, ...rest]);
+  return { id, bundle, process: start("runsc", command(raw, "run", `--bundle=${bundle}`, id)) };
+}
+
+/** Saves it below the image's folder; the container is over after it. */
+export async function checkpointNode(raw: Runsc, of: Container, image: string): Promise<void> {
+  await run("runsc", command(raw, "checkpoint", `--image-path=${image}`, of.id));
+}
+
+export function restoreNode(raw: Runsc, of: Container, image: string): Container {
+  const id = `bench-${process.pid}-${++count}`;
+  const rest = ["restore", `--image-path=${image}`, `--bundle=${of.bundle}`, id];
+  return { id, bundle: of.bundle, process: start("runsc", command(raw, ...rest)) };
 }

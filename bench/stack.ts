@@ -28,6 +28,7 @@ export interface Run {
 
 export interface RunEvent {
   kind: string;
+  at: string;
   attributes: Record<string, unknown>;
 }
 
@@ -95,7 +96,7 @@ async function makeKey(stack: Stack): Promise<string> {
     headers: { authorization: `Bearer ${session}`, "content-type": "application/json" },
     body: JSON.stringify({
       name: "bench",
-      permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy", "secrets:write"] }],
+      permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy", "secrets:write", "tokens:complete"] }],
     }),
   });
   const made = (await answer.json()) as { raw_key?: string };

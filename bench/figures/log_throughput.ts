@@ -39,7 +39,7 @@ async function rawPipe(stack: Stack): Promise<number> {
 }
 
 async function rawRunsc(raw: Runsc): Promise<number> {
-  const child = runNode(raw, program);
+  const child = runNode(raw, program).process;
   let bytes = 0;
   let first = 0;
   child.stdout?.on("data", (chunk: Buffer) => {

@@ -34,7 +34,7 @@ export async function startOnce(stack: Stack, phases: Phases, task = "now"): Pro
 
 export async function rawOnce(raw: Runsc): Promise<number> {
   const begun = Date.now();
-  const child = runNode(raw, program);
+  const child = runNode(raw, program).process;
   let out = "";
   child.stdout?.on("data", (bytes: Buffer) => (out += bytes.toString()));
   await once(child, "close");

@@ -36,3 +36,12 @@ export const nowWithSecrets = task({
   secrets: Object.fromEntries(places),
   run: () => ({ at: Date.now() }),
 });
+
+export const wait = task({
+  id: "wait",
+  sandbox: box,
+  run: async (ctx) => {
+    await ctx.wait.human({ displayText: "Go on?" });
+    return { at: Date.now() };
+  },
+});
