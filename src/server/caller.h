@@ -17,6 +17,7 @@ enum need {
     NEED_ANY_CALLER = PERM_COUNT, /* a person or a key */
     NEED_DEPLOY_OR_READ,          /* tasks:deploy or runs:read */
     NEED_SANDBOX_READ,            /* those, or any workspace permission */
+    NEED_RUN_AND_VERSIONS,        /* runs:read and workspace-versions:read */
     NEED_COUNT,
 };
 

@@ -83,6 +83,8 @@ route_handler run_counts_get;
 route_handler run_one_get;
 route_handler run_cancel;
 route_handler run_events;
+route_handler run_diff_get;
+route_handler workspace_diff_get;
 route_handler run_logs;
 
 route_handler worker_list_get;

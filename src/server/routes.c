@@ -101,6 +101,10 @@ const struct route server_routes[] = {
      .scoped = true},
     {METHOD_GET, "/api/runs/:run/logs", PERM_RUNS_READ, run_logs, .scoped = true},
     {METHOD_GET, "/api/runs/:run/events", PERM_RUNS_READ, run_events, .scoped = true},
+    {METHOD_GET, "/api/runs/:run/diff", NEED_RUN_AND_VERSIONS, run_diff_get, .scoped = true},
+
+    {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
+     workspace_diff_get, .scoped = true},
 
     {METHOD_POST, "/api/deployments", PERM_TASKS_DEPLOY, deployment_create, .body_max = SOURCE_MAX,
      .upload = true, .scoped = true},

@@ -19,3 +19,16 @@ DELETE FROM object_refs WHERE owner_id IN (SELECT id FROM versions WHERE environ
 
 -- name: purge_versions (environment)
 DELETE FROM versions WHERE environment_id = $1;
+
+-- name: version_manifest (environment, id) -> manifest_id
+SELECT manifest_id FROM versions WHERE environment_id = $1 AND id = $2 AND state = 'ready';
+
+-- name: run_versions (environment, run) -> base_version_id, result_version_id
+SELECT base_version_id, result_version_id FROM runs WHERE environment_id = $1 AND id = $2;
+
+-- name: workspace_versions (environment, workspace) -> previous_version_id, current_version_id
+SELECT (SELECT v.id FROM versions v WHERE v.workspace_id = w.id AND v.kind = 'user'
+        AND v.state = 'ready' AND v.id < w.current_version_id ORDER BY v.id DESC LIMIT 1),
+    w.current_version_id
+FROM workspaces w
+WHERE w.environment_id = $1 AND w.id = $2 AND w.state <> 'deleted';

@@ -1,0 +1,276 @@
+/* Differences of versions through the API: what two runs left, as their workers stored it. */
+#include "base/json.h"
+#include "base/own.h"
+#include "blob/tree_writer.h"
+#include "server/service_suite.h"
+#include "server/worker_testing.h"
+
+#define OPERATOR                                                      \
+    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\"," \
+    "\"workspace-versions:read\""
+
+struct sample {
+    enum tree_kind kind;
+    const char *path, *text; /* contents of a file, target of a symlink */
+    uint32_t mode;
+};
+
+static const struct sample first[] = {
+    {TREE_FILE,      "changed.txt", "one\ntwo\nthree\n", 0644},
+    {TREE_DIRECTORY, "empty",       NULL,                0755},
+    {TREE_FILE,      "gone.txt",    "bye\n",             0644},
+    {TREE_FILE,      "old-name",    "the same bytes\n",  0644},
+    {TREE_DIRECTORY, "same",        NULL,                0755},
+    {TREE_FILE,      "same/file",   "untouched\n",       0644},
+    {TREE_FILE,      "tool.sh",     "#!/bin/sh\n",       0644},
+    {TREE_FILE,      "turns",       "a file\n",          0644},
+};
+
+static const struct sample second[] = {
+    {TREE_FILE,      "binary",       "a\001b",           0644},
+    {TREE_FILE,      "changed.txt",  "one\n2\nthree\n",  0644},
+    {TREE_WHITEOUT,  "from-image",   NULL,               0   },
+    {TREE_DIRECTORY, "new",          NULL,               0755},
+    {TREE_FILE,      "new/deep.txt", "hello",            0600},
+    {TREE_SYMLINK,   "new/link",     "deep.txt",         0777},
+    {TREE_FILE,      "new-name",     "the same bytes\n", 0644},
+    {TREE_DIRECTORY, "same",         NULL,               0755},
+    {TREE_FILE,      "same/file",    "untouched\n",      0644},
+    {TREE_FILE,      "tool.sh",      "#!/bin/sh\n",      0755},
+    {TREE_SYMLINK,   "turns",        "changed.txt",      0777},
+};
+
+struct stage {
+    struct test_worker worker;
+    const char *key;
+};
+
+struct left {
+    const char *run, *workspace, *version;
+};
+
+/* As a worker does it. */
+static bool put(void *arg, const struct seal_facts *facts, int fd, struct error *err)
+{
+    struct test_worker *worker = arg;
+    struct service *service = worker->service;
+    char *bytes = arena_alloc(&service->arena, facts->size);
+
+    if (pread(fd, bytes, facts->size, 0) != (ssize_t)facts->size)
+        return error_errno(err, "read an object");
+    const struct http_request request = {
+        .method = "PUT",
+        .path = arena_printf(&service->arena, "/api/worker/objects/%s", facts->digest),
+        .content_type = "application/octet-stream",
+        .body = {bytes, facts->size},
+    };
+    return service_send(service, worker->bearer, &request) == 200 ||
+           error_set(err, ERR_UNAVAILABLE, "the object was not taken");
+}
+
+static bool add(struct tree_writer *writer, const struct sample *sample, struct error *err)
+{
+    struct str text = sample->text ? str_of(sample->text) : (struct str){0};
+    /* No C text has a NUL: this one stands for it. */
+    AUTO_FREE char *bytes = alloc_text(sample->text ? sample->text : "");
+    for (size_t i = 0; i < text.len; i++)
+        if (bytes[i] == '\001')
+            bytes[i] = '\0';
+    const struct tree_entry entry = {
+        .kind = sample->kind,
+        .path = str_of(sample->path),
+        .mode = sample->mode,
+        .size = sample->kind == TREE_FILE ? text.len : 0,
+        .target = sample->kind == TREE_SYMLINK ? text : (struct str){0},
+    };
+    return tree_writer_entry(writer, &entry, err) &&
+           (sample->kind != TREE_FILE ||
+            tree_writer_bytes(writer, (struct str){bytes, text.len}, true, err));
+}
+
+static bool store_tree(struct test_worker *worker, const struct sample *samples, size_t n,
+                       struct tree_facts *facts, struct error *err)
+{
+    const struct object_backend backend = {.arg = worker, .put = put};
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    bool fine = keys_ring(&worker->service->server->keys, &ring, err);
+    struct tree_writer *writer = tree_writer_create(&(struct tree_plan){&backend, &ring.keys});
+
+    for (size_t i = 0; i < n && fine; i++)
+        fine = add(writer, &samples[i], err);
+    fine = fine && tree_writer_end(writer, facts, err) && facts->n_objects == 1;
+    tree_writer_destroy(writer);
+    return fine;
+}
+
+static bool set_stage(struct service *service, struct stage *stage)
+{
+    *stage = (struct stage){.key = service_make_key(service, OPERATOR)};
+    return worker_join(&stage->worker, service, "one") &&
+           service_build(service, &stage->worker, stage->key);
+}
+
+/* A run that succeeds and leaves these files. */
+static bool leave(struct stage *stage, const struct sample *samples, size_t n, struct left *left)
+{
+    struct service *service = stage->worker.service;
+    struct tree_facts facts;
+    struct error err;
+    char id[ID_TEXT];
+
+    id_make(id);
+    left->version = arena_text(&service->arena, str_of(id));
+    left->run = service_start_run(service, stage->key, "hello", NULL);
+    if (!worker_take(&stage->worker, "run") || lease_begin(&stage->worker) != 200 ||
+        lease_start(&stage->worker) != 200 || !store_tree(&stage->worker, samples, n, &facts, &err))
+        return false;
+    const char *version =
+        arena_printf(&service->arena,
+                     ",\"version\":{\"id\":\"%s\",\"manifest\":\"%s\",\"tree_digest\":\"%s\","
+                     "\"objects\":[{\"digest\":\"%s\",\"size\":1}],\"size_bytes\":%llu,"
+                     "\"entries\":%llu}",
+                     id, facts.manifest, facts.tree_digest, facts.manifest,
+                     (unsigned long long)facts.n_bytes, (unsigned long long)facts.n_entries);
+    if (lease_report(&stage->worker, "succeeded", version) != 200)
+        return false;
+    left->workspace = run_text(service, stage->key, left->run, "workspace_id");
+    return *left->workspace;
+}
+
+static int ask(struct stage *stage, const char *fmt, const char *id, const char *query)
+{
+    struct service *service = stage->worker.service;
+    const char *path = arena_printf(&service->arena, "/api/%s/%s/diff%s", fmt, id, query);
+
+    return service_ask(service, stage->key, "GET", path, NULL);
+}
+
+/* "added path" of every entry, one after the other. */
+static const char *changes(struct service *service)
+{
+    const char *all = "";
+    size_t n = json_count(buf_str(&service->answer.body), "entries");
+
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "entries.%zu.change", i);
+        const char *change = service_text(service, name);
+        snprintf(name, sizeof name, "entries.%zu.path", i);
+        all = arena_printf(&service->arena, "%s%s%s %s", all, i ? ", " : "", change,
+                           service_text(service, name));
+    }
+    return all;
+}
+
+SERVICE_TEST(a_run_shows_what_it_changed_since_it_began)
+{
+    struct stage stage;
+    struct left left;
+    CHECK(set_stage(service, &stage) && leave(&stage, second, COUNT_OF(second), &left));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 200);
+    CHECK_STR(service_text(service, "to_version_id"), left.version);
+    CHECK_STR(service_text(service, "from_version_id"), "");
+    CHECK_STR(changes(service), "added binary, added changed.txt, deleted from-image, "
+                                "added new/deep.txt, added new/link, added new-name, "
+                                "added same/file, added tool.sh, added turns");
+    CHECK_STR(service_text(service, "entries.2.type"), "other");
+    CHECK_STR(service_text(service, "entries.4.type"), "symlink");
+    CHECK(service_int(service, "entries.3.size_after") == 5);
+    CHECK(service_int(service, "entries.3.mode_after") == 0600);
+}
+
+SERVICE_TEST(two_versions_differ_in_every_way_a_path_can)
+{
+    struct stage stage;
+    struct left before, after;
+    CHECK(set_stage(service, &stage) && leave(&stage, first, COUNT_OF(first), &before) &&
+          leave(&stage, second, COUNT_OF(second), &after));
+    const char *query =
+        arena_printf(&service->arena, "?from=%s&to=%s&patch=1", before.version, after.version);
+    CHECK_STATUS(service, ask(&stage, "workspaces", after.workspace, query), 200);
+    CHECK_STR(changes(service),
+              "added binary, modified changed.txt, deleted empty, deleted from-image, "
+              "deleted gone.txt, added new/deep.txt, added new/link, renamed new-name, "
+              "mode_changed tool.sh, type_changed turns");
+    CHECK_STR(service_text(service, "entries.1.patch"),
+              "--- a/changed.txt\n+++ b/changed.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
+    CHECK_STR(service_text(service, "entries.4.patch"),
+              "--- a/gone.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-bye\n");
+    CHECK_STR(service_text(service, "entries.5.patch"),
+              "--- /dev/null\n+++ b/new/deep.txt\n@@ -0,0 +1,1 @@\n+hello\n"
+              "\\ No newline at end of file\n");
+    CHECK(service_says(service, "\"binary\":true"));
+    CHECK_STR(service_text(service, "entries.7.path_before"), "old-name");
+    CHECK(service_int(service, "entries.8.mode_before") == 0644);
+    CHECK(service_int(service, "entries.8.mode_after") == 0755);
+    CHECK_STR(service_text(service, "entries.8.patch"), "");
+}
+
+SERVICE_TEST(pages_and_paths_narrow_a_difference)
+{
+    struct stage stage;
+    struct left left;
+    CHECK(set_stage(service, &stage) && leave(&stage, second, COUNT_OF(second), &left));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, "?path=/new/"), 200);
+    CHECK_STR(changes(service), "added new/deep.txt, added new/link");
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, "?limit=4"), 200);
+    CHECK_STR(changes(service),
+              "added binary, added changed.txt, deleted from-image, added new/deep.txt");
+    const char *next =
+        arena_printf(&service->arena, "?limit=4&cursor=%s", service_text(service, "next_cursor"));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, next), 200);
+    CHECK_STR(changes(service), "added new/link, added new-name, added same/file, added tool.sh");
+    next =
+        arena_printf(&service->arena, "?limit=4&cursor=%s", service_text(service, "next_cursor"));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, next), 200);
+    CHECK_STR(changes(service), "added turns");
+    CHECK_STR(service_text(service, "next_cursor"), "");
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, "?cursor=!"), 400);
+    CHECK_STR(service_text(service, "code"), "invalid_cursor");
+}
+
+SERVICE_TEST(what_has_no_version_differs_in_nothing)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    const char *run = service_start_run(service, stage.key, "hello", NULL);
+    CHECK_STATUS(service, ask(&stage, "runs", run, ""), 200);
+    CHECK_STR(changes(service), "");
+    CHECK_STATUS(service, ask(&stage, "runs", run, "?to=live"), 409);
+    CHECK_STR(service_text(service, "code"), "workspace_not_mounted");
+    CHECK_STATUS(service,
+                 ask(&stage, "runs", run,
+                     "?to="
+                     "0190a000-0000-7000-8000-0000000000aa"),
+                 404);
+    CHECK_STATUS(service, ask(&stage, "runs", run, "?to=nothing"), 400);
+    CHECK_STATUS(service, ask(&stage, "workspaces", "0190a000-0000-7000-8000-0000000000aa", ""),
+                 404);
+}
+
+SERVICE_TEST(versions_of_another_environment_are_not_there)
+{
+    struct stage stage;
+    struct left left;
+    CHECK(set_stage(service, &stage) && leave(&stage, first, COUNT_OF(first), &left));
+    CHECK(service_sign_in(service));
+    const char *path =
+        arena_printf(&service->arena, "/api/projects/default/environments/staging/runs/%s/diff",
+                     left.run);
+    CHECK_STATUS(service, service_ask(service, service->session, "GET", path, NULL), 404);
+}
+
+SERVICE_TEST(a_damaged_version_is_told_and_not_shown)
+{
+    struct stage stage;
+    struct left left;
+    CHECK(set_stage(service, &stage) && leave(&stage, first, COUNT_OF(first), &left));
+    const char *manifest = object_id(service, "no manifest at all");
+    CHECK_STR(worker_put(&stage.worker, "no manifest at all"), manifest);
+    static const char sql[] = "UPDATE versions SET manifest_id = $1";
+    static const struct query swap = {"test_swap", 1, 0, SAME_ON_BOTH(sql)};
+    CHECK(service_change(service, &swap, &V_TEXT(manifest), 1, 1));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 500);
+}
+
+TEST_MAIN()
