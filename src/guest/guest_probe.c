@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/own.h"
+#include "guest/probe_park.h"
 #include "protocol/channel.h"
 
 static void put(const char *bytes, size_t len)
@@ -240,6 +241,15 @@ static int take_variable(const struct message_a_env *variable)
     return setenv(name, value, 1);
 }
 
+static bool say(struct adapter_play *play, enum message_type type, const void *message)
+{
+    struct error err;
+    bool wants_write;
+
+    return channel_send(&play->channel, type, message, &err) &&
+           channel_flush(&play->channel, &wants_write, &err);
+}
+
 static bool play_message(void *arg, const struct message *message, struct error *err)
 {
     struct adapter_play *play = arg;
@@ -250,6 +260,8 @@ static bool play_message(void *arg, const struct message *message, struct error 
     }
     if (message->type == MESSAGE_A_ENV)
         return take_variable(&message->a_env) == 0;
+    if (message->type == MESSAGE_A_RESEED)
+        return say(play, MESSAGE_A_RESEEDED, &(struct message_a_reseeded){.ok = 1});
     if (message->type != MESSAGE_A_START)
         return true;
     snprintf(play->mode, sizeof play->mode, "%.*s", (int)message->a_start.options.len,
@@ -265,15 +277,6 @@ static bool play_data(void *arg, uint16_t stream, struct str bytes, bool is_end,
 
     play->has_payload = is_end && stream == 1;
     return buf_append(&play->payload, bytes, err);
-}
-
-static bool say(struct adapter_play *play, enum message_type type, const void *message)
-{
-    struct error err;
-    bool wants_write;
-
-    return channel_send(&play->channel, type, message, &err) &&
-           channel_flush(&play->channel, &wants_write, &err);
 }
 
 static bool listen_until(struct adapter_play *play, const bool *condition)
@@ -377,6 +380,8 @@ static int play_node(void)
         return play_failure(&play);
     if (strcmp(play.mode, "exit") == 0)
         return 7;
+    if (strncmp(play.mode, "park", 4) == 0)
+        return probe_park(&play.channel, play.mode);
     if (strcmp(play.mode, "cancel") == 0 && !listen_until(&play, &play.is_cancelled))
         return 5;
     return play_success(&play);

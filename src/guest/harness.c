@@ -131,6 +131,7 @@ bool harness_prepare(struct harness *harness, enum harness_engine engine, enum s
         .other_out = {.max = OUT_MAX},
         .output = {.max = OUT_MAX},
         .log = {.max = OUT_MAX},
+        .tree = {.max = OUT_MAX},
         .process = {.pidfd = -1},
         .folder = "/tmp/helmr-guest-test-XXXXXX",
     };
@@ -224,90 +225,6 @@ static bool start_linux(struct harness *harness, int fd, struct error *err)
     return true;
 }
 
-static const char capabilities[] =
-    "[\"CAP_SYS_ADMIN\",\"CAP_CHOWN\",\"CAP_DAC_OVERRIDE\",\"CAP_FOWNER\",\"CAP_FSETID\","
-    "\"CAP_KILL\",\"CAP_MKNOD\",\"CAP_SETUID\",\"CAP_SETGID\",\"CAP_SETPCAP\",\"CAP_SETFCAP\","
-    "\"CAP_SYS_CHROOT\",\"CAP_NET_BIND_SERVICE\",\"CAP_NET_RAW\",\"CAP_AUDIT_WRITE\"]";
-
-/* Containers get a user namespace; their image belongs to its root. */
-static const char id_maps[] =
-    ",\"uidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}],"
-    "\"gidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}]";
-
-static bool shift_image(struct harness *harness, struct error *err)
-{
-    char image[512];
-
-    if (harness->engine != ON_RUNC)
-        return true;
-    snprintf(image, sizeof image, "%s/image", harness->folder);
-    const char *const argv[] = {"chown", "-hR", "1000000:1000000", image, NULL};
-    return process_must(argv, (struct str){0}, 20000, NULL, err);
-}
-
-static bool write_bundle(struct harness *harness, struct error *err)
-{
-    bool is_direct = harness->layout == SETUP_LAYOUT_DIRECT, is_runc = harness->engine == ON_RUNC;
-    char config[8192];
-
-    snprintf(
-        config, sizeof config,
-        "{\"ociVersion\":\"1.0.2\",\"process\":{\"terminal\":false,\"user\":{\"uid\":0,\"gid\":0},"
-        "\"args\":[\"/helmr-guest\",\"--channel\",\"%s\"%s],\"env\":[\"PATH=/\"],\"cwd\":\"/\","
-        "\"capabilities\":{\"bounding\":%s,\"effective\":%s,\"permitted\":%s}},"
-        "\"root\":{\"path\":\"%s/platform\",\"readonly\":true},\"hostname\":\"helmr-sandbox\","
-        "\"mounts\":["
-        "{\"destination\":\"/proc\",\"type\":\"proc\",\"source\":\"proc\"},"
-        "{\"destination\":\"/dev\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
-        "{\"destination\":\"/dev/pts\",\"type\":\"devpts\",\"source\":\"devpts\",\"options\":"
-        "[\"newinstance\",\"ptmxmode=0666\",\"mode=0620\"]},"
-        "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\",\"options\":[\"ro\"]},"
-        "{\"destination\":\"/run\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
-        "{\"destination\":\"/bundle\",\"type\":\"bind\",\"source\":\"%s/bundle\",\"options\":"
-        "[\"rbind\",\"ro\"]},"
-        "{\"destination\":\"/scratch\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
-        "{\"destination\":\"%s\",\"type\":\"bind\",\"source\":\"%s/image\",\"options\":"
-        "[\"rbind\",\"%s\"]}],"
-        "\"linux\":{\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},"
-        "{\"type\":\"mount\"},{\"type\":\"network\"}%s]%s}}",
-        is_runc ? "fd:3" : "stdio", is_runc ? ",\"--mask-proc\"" : "", capabilities, capabilities,
-        capabilities, harness->folder, harness->folder, is_direct ? "/newroot" : "/image",
-        harness->folder, is_direct ? "rw" : "ro", is_runc ? ",{\"type\":\"user\"}" : "",
-        is_runc ? id_maps : "");
-    return harness_write(harness, "oci/config.json", config, err);
-}
-
-static bool start_oci(struct harness *harness, int fd, struct error *err)
-{
-    char state[512], bundle[512], name[64];
-    bool is_runc = harness->engine == ON_RUNC;
-
-    snprintf(state, sizeof state, "%s/state", harness->folder);
-    snprintf(bundle, sizeof bundle, "%s/oci", harness->folder);
-    snprintf(name, sizeof name, "%s", strrchr(harness->folder, '/') + 1);
-    const char *const runsc[] = {"runsc",
-                                 "--root",
-                                 state,
-                                 "--platform=ptrace",
-                                 "--ignore-cgroups",
-                                 "--network=none",
-                                 "--file-access=exclusive",
-                                 "run",
-                                 "-bundle",
-                                 bundle,
-                                 name,
-                                 NULL};
-    const char *const runc[] = {"runc", "--root", state,  "run", "--preserve-fds",
-                                "1",    "-b",     bundle, name,  NULL};
-    struct process_spec spec = {
-        .argv = is_runc ? runc : runsc,
-        .fds = {{2, 2}, {fd, is_runc ? 3 : 0}, {fd, 1}},
-        .n_fds = is_runc ? 2 : 3,
-    };
-    return shift_image(harness, err) && write_bundle(harness, err) &&
-           process_start(&spec, &harness->process, err);
-}
-
 bool harness_start(struct harness *harness, struct error *err)
 {
     int fds[2];
@@ -320,7 +237,7 @@ bool harness_start(struct harness *harness, struct error *err)
     AUTO_FD int theirs = fds[1];
     channel_init(&harness->channel, harness->fd, harness->fd, SIDE_HOST);
     bool is_started = harness->engine == ON_LINUX ? start_linux(harness, theirs, err)
-                                                  : start_oci(harness, theirs, err);
+                                                  : harness_start_oci(harness, theirs, err);
     close(take_fd(&theirs));
     if (!is_started)
         return false;
@@ -366,6 +283,7 @@ void harness_finish(struct harness *harness)
     buf_finish(&harness->other_out);
     buf_finish(&harness->output);
     buf_finish(&harness->log);
+    buf_finish(&harness->tree);
 }
 
 struct message_setup harness_setup(const struct harness *harness)

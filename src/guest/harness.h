@@ -26,7 +26,15 @@ struct harness {
     uint16_t output_stream;
     bool has_hello, has_setup, has_secrets, has_error, has_done, is_closed;
     bool has_started, has_failed, has_loaded, has_outcome, has_exited, has_quiesced;
-    bool has_other_quiesced;
+    bool has_other_quiesced, has_op;
+    bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
+    struct message_frozen frozen;
+    struct message_reestablished reestablished;
+    struct message_consumed consumed;
+    struct message_capture_end captured; /* without its digest */
+    uint8_t capture_digest[32];
+    struct buf tree;     /* of a capture on stream 21 */
+    uint64_t generation; /* of the last HELLO */
     uint64_t last_pong;
     char failure[64], stage[64], text[1100], error_name[256], node_version[64];
     uint32_t uid, gid, exit_code, signal, outcome_kind;
@@ -54,6 +62,16 @@ bool harness_send(struct harness *harness, enum message_type type, const void *m
 /* Launches a program with output on streams 3 and 5 (program 1) or 13 and 15 (program 2). */
 bool harness_launch(struct harness *harness, uint32_t program, enum program_kind kind,
                     const char *const *argv, const char *const *env, const char *user);
+
+/* Meets the agent again after PAUSED, opens the streams of program 1 and says WELCOME. */
+bool harness_resync(struct harness *harness, const uint8_t nonce[CHANNEL_NONCE_LEN]);
+
+/* gVisor only: writes the sandbox to the folder, which ends it; starts it from there. */
+bool harness_save(struct harness *harness, struct error *err) MUST_USE;
+bool harness_restore(struct harness *harness, struct error *err) MUST_USE;
+
+/* In harness_oci.c, for harness_start. */
+bool harness_start_oci(struct harness *harness, int fd, struct error *err) MUST_USE;
 
 /* One exchange of at most 100 ms; false when the agent has gone. */
 bool harness_step(struct harness *harness);

@@ -49,12 +49,46 @@ static void note_end(struct harness *harness, const struct message_quiesced *qui
     harness->stderr_end = quiesced->stderr_end;
 }
 
+static void note_capture(struct harness *harness, const struct message_capture_end *end)
+{
+    harness->has_captured = true;
+    harness->captured = *end;
+    memcpy(harness->capture_digest, end->digest.ptr, sizeof harness->capture_digest);
+}
+
+/* What parks and goes on. */
+static void note_rest(struct harness *harness, const struct message *message)
+{
+    switch ((unsigned)message->type) {
+    case MESSAGE_OP: harness->has_op = true; break;
+    case MESSAGE_FROZEN:
+        harness->has_frozen = true;
+        harness->frozen = message->frozen;
+        break;
+    case MESSAGE_THAWED: harness->has_thawed = true; break;
+    case MESSAGE_PAUSED: harness->has_paused = true; break;
+    case MESSAGE_REESTABLISHED:
+        harness->has_reestablished = true;
+        harness->reestablished = message->reestablished;
+        break;
+    case MESSAGE_CONSUMED:
+        harness->has_consumed = true;
+        harness->consumed = message->consumed;
+        break;
+    case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
+    default: break;
+    }
+}
+
 static bool note_message(void *arg, const struct message *message, struct error *err)
 {
     struct harness *harness = arg;
 
     switch ((unsigned)message->type) {
-    case MESSAGE_HELLO: harness->has_hello = true; break;
+    case MESSAGE_HELLO:
+        harness->has_hello = true;
+        harness->generation = message->hello.generation;
+        break;
     case MESSAGE_SETUP_DONE: note_setup(harness, &message->setup_done); break;
     case MESSAGE_SECRETS_READY: harness->has_secrets = true; break;
     case MESSAGE_PONG: harness->last_pong = message->pong.number; break;
@@ -84,7 +118,7 @@ static bool note_message(void *arg, const struct message *message, struct error 
     case MESSAGE_OUTCOME: return note_outcome(harness, &message->outcome, err);
     case MESSAGE_QUIESCED: note_end(harness, &message->quiesced); break;
     case MESSAGE_DONE: harness->has_done = true; break;
-    default: break;
+    default: note_rest(harness, message); break;
     }
     return true;
 }
@@ -97,6 +131,7 @@ static bool note_data(void *arg, uint16_t stream, struct str bytes, bool is_end 
                      : stream == 5  ? &harness->err
                      : stream == 13 ? &harness->other_out
                      : stream == 15 ? &harness->other_out
+                     : stream == 21 ? &harness->tree
                                     : &harness->output;
 
     if (!buf_append(to, bytes, err))
@@ -210,4 +245,17 @@ bool harness_launch(struct harness *harness, uint32_t program, enum program_kind
            (!launch.stdin_stream ||
             channel_open_stream(&harness->channel, first + 4, CHANNEL_SENDS, &err)) &&
            harness_send(harness, MESSAGE_LAUNCH, &launch);
+}
+
+bool harness_resync(struct harness *harness, const uint8_t nonce[CHANNEL_NONCE_LEN])
+{
+    struct message_welcome welcome = {.protocol = MESSAGE_PROTOCOL, .instance = STR("test")};
+    struct error err;
+
+    harness->has_hello = harness->has_paused = false;
+    return channel_resync_begin(&harness->channel, nonce, &err) &&
+           channel_open_stream(&harness->channel, 3, CHANNEL_RECEIVES, &err) &&
+           channel_open_stream(&harness->channel, 5, CHANNEL_RECEIVES, &err) &&
+           harness_until(harness, &harness->has_hello) &&
+           harness_send(harness, MESSAGE_WELCOME, &welcome);
 }

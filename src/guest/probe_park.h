@@ -1,0 +1,7 @@
+/* For tests: an adapter that waits, parks at its barrier and goes on, as `node` of the image. */
+#pragma once
+
+#include "protocol/channel.h"
+
+/* Speaks on after LOADED. `mode` begins with "park"; "busy" and "deaf" in it say how it fails. */
+int probe_park(struct channel *link, const char *mode);
