@@ -45,6 +45,7 @@ static const char *const known_variables[] = {
     "HELMR_MASTER_KEY_OLD",
     "HELMR_WORKER_BOOTSTRAP_TOKEN",
     "HELMR_WORKER_GROUPS",
+    "HELMR_WAIT_HOT_TIME",
     "HELMR_LEASE_TTL",
     "HELMR_RUN_MAX_DISPATCHES",
     "HELMR_CANCEL_GRACE",
