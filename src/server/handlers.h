@@ -86,6 +86,19 @@ route_handler run_events;
 route_handler run_diff_get;
 route_handler workspace_diff_get;
 route_handler run_logs;
+route_handler run_waits_get;
+
+route_handler token_create_post;
+route_handler token_list_get;
+route_handler token_one_get;
+route_handler token_complete_post;
+route_handler token_cancel_post;
+route_handler token_callback_post;
+route_handler public_token_create;
+route_handler public_token_delete;
+route_handler public_token_preflight;
+route_handler public_token_get;
+route_handler public_token_complete;
 
 route_handler worker_list_get;
 route_handler worker_one_get;

@@ -11,6 +11,7 @@
 #include "server/input.h"
 #include "server/lease.h"
 #include "server/versions.h"
+#include "server/wait_store.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -207,11 +208,20 @@ static bool publish_version(struct result *result, struct error *err)
                            succeeds ? VERSION_USER : VERSION_SYSTEM, &result->wakes, err);
 }
 
+/* A program may end while it waits, by an exit or because it does not need the answer. */
+static bool leave_wait(struct result *result, struct error *err)
+{
+    return wait_drop(result->tx, result->run.id, WAIT_RUN_OVER, STR("the program ended"),
+                     &result->wakes, err) &&
+           (result->run.state != RUN_WAITING ||
+            run_move(result->tx, &result->run, RUN_SETTLE_HOT, &result->wakes, err));
+}
+
 static bool complete(struct result *result, struct error *err)
 {
     const char *outcome = arena_text(result->call->arena, result->wanted.outcome);
 
-    return result_is_sound(result, err) && logs_are_whole(result, err) &&
+    return result_is_sound(result, err) && logs_are_whole(result, err) && leave_wait(result, err) &&
            lease_apply(result->tx, &result->lease, lease_event_of(result->wanted.outcome), 0,
                        err) &&
            finish_attempt(result, err) &&

@@ -34,8 +34,8 @@ static const char *method_name(enum http_method method)
     case METHOD_PUT: return "PUT";
     case METHOD_PATCH: return "PATCH";
     case METHOD_DELETE: return "DELETE";
+    case METHOD_OPTIONS: return "OPTIONS";
     case METHOD_HEAD:
-    case METHOD_OPTIONS:
     case METHOD_UNKNOWN: break;
     }
     return "NONE";

@@ -53,26 +53,32 @@ static void make_room(struct rate *rate, int64_t now_ms)
         drop_all(rate);
 }
 
-bool rate_take(struct rate *rate, struct str key, int per_minute, int64_t now_ms, int64_t *wait_ms)
+static bool take(struct rate *rate, struct str key, int per_minute, int64_t now_ms, bool is_look,
+                 int64_t *wait_ms)
 {
     int64_t each_ms = MINUTE_MS / per_minute;
     pthread_mutex_lock(&rate->lock);
     int64_t *full_ms = map_find(&rate->keys, key);
-    if (!full_ms) {
+    if (!full_ms && !is_look) {
         if (rate->keys.count >= KEYS_MAX)
             make_room(rate, now_ms);
         full_ms = alloc(sizeof *full_ms);
         *full_ms = 0;
         map_put(&rate->keys, key, full_ms);
     }
-    int64_t from_ms = *full_ms > now_ms ? *full_ms : now_ms;
+    int64_t from_ms = full_ms && *full_ms > now_ms ? *full_ms : now_ms;
     bool is_free = from_ms + each_ms - now_ms <= MINUTE_MS;
-    if (is_free)
-        *full_ms = from_ms + each_ms;
-    else
+    if (!is_free)
         *wait_ms = from_ms + each_ms - now_ms - MINUTE_MS;
+    else if (!is_look)
+        *full_ms = from_ms + each_ms;
     pthread_mutex_unlock(&rate->lock);
     return is_free;
+}
+
+bool rate_take(struct rate *rate, struct str key, int per_minute, int64_t now_ms, int64_t *wait_ms)
+{
+    return take(rate, key, per_minute, now_ms, false, wait_ms);
 }
 
 static bool too_many(struct call *call, struct response *res, int64_t wait_ms, struct error *err)
@@ -98,4 +104,23 @@ bool rate_check(struct call *call, struct response *res, struct str account, str
     return rate_take(rate, (struct str){(const char *)both, sizeof both}, PER_ACCOUNT, now,
                      &wait) ||
            too_many(call, res, wait, err);
+}
+
+static struct str guess_key(const struct call *call)
+{
+    return str_of(arena_printf(call->arena, "guess %s", call_client_network(call)));
+}
+
+bool rate_check_guesses(struct call *call, struct response *res, struct error *err)
+{
+    int64_t wait = 0;
+    return take(&server_of(call)->rate, guess_key(call), PER_ADDRESS, time_boot_ms(), true,
+                &wait) ||
+           too_many(call, res, wait, err);
+}
+
+void rate_note_guess(const struct call *call)
+{
+    int64_t ignored = 0;
+    take(&server_of(call)->rate, guess_key(call), PER_ADDRESS, time_boot_ms(), false, &ignored);
 }

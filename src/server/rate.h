@@ -30,3 +30,8 @@ bool rate_take(struct rate *rate, struct str key, int per_minute, int64_t now_ms
  * for the two together. ERR_LIMIT with Retry-After. */
 bool rate_check(struct call *call, struct response *res, struct str account,
                 struct error *err) MUST_USE;
+
+/* For secrets in requests of anybody: whoever was wrong 100 times in a minute from one address is
+ * not listened to, and those who are right are not counted. */
+bool rate_check_guesses(struct call *call, struct response *res, struct error *err) MUST_USE;
+void rate_note_guess(const struct call *call);

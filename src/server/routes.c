@@ -5,11 +5,12 @@
 #include "server/handlers.h"
 #include "server/worker_plane.h"
 
-/* SECRET_BODY: 64 KiB, each byte of which may be written as \\u00xx. */
+/* SECRET_BODY: 64 KiB, each byte of which may be written as \\u00xx; TOKEN_BODY: 256 KiB so. */
 enum {
     METADATA_ROOM = 2 * 1024 * 1024,
     SMALL_BODY = 64 * 1024,
     SECRET_BODY = 6 * 64 * 1024 + 1024,
+    TOKEN_BODY = 6 * 256 * 1024 + 1024,
 };
 
 #define SOURCE_MAX (512 * (size_t)1024 * 1024 + METADATA_ROOM)
@@ -101,6 +102,7 @@ const struct route server_routes[] = {
      .scoped = true},
     {METHOD_GET, "/api/runs/:run/logs", PERM_RUNS_READ, run_logs, .scoped = true},
     {METHOD_GET, "/api/runs/:run/events", PERM_RUNS_READ, run_events, .scoped = true},
+    {METHOD_GET, "/api/runs/:run/waits", PERM_RUNS_READ, run_waits_get, .scoped = true},
     {METHOD_GET, "/api/runs/:run/diff", NEED_RUN_AND_VERSIONS, run_diff_get, .scoped = true},
 
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
@@ -131,6 +133,28 @@ const struct route server_routes[] = {
      .scoped = true},
     {METHOD_DELETE, "/api/secrets/:name", PERM_SECRETS_WRITE, secret_delete, .body_max = SMALL_BODY,
      .scoped = true},
+
+    {METHOD_POST, "/api/tokens", PERM_TOKENS_CREATE, token_create_post, .body_max = TOKEN_BODY,
+     .scoped = true},
+    {METHOD_GET, "/api/tokens", PERM_TOKENS_READ, token_list_get, .scoped = true},
+    {METHOD_GET, "/api/tokens/:token", PERM_TOKENS_READ, token_one_get, .scoped = true},
+    {METHOD_POST, "/api/tokens/:token/complete", PERM_TOKENS_COMPLETE, token_complete_post,
+     .body_max = TOKEN_BODY, .scoped = true},
+    {METHOD_POST, "/api/tokens/:token/cancel", PERM_TOKENS_CANCEL, token_cancel_post,
+     .body_max = SMALL_BODY, .scoped = true},
+    {METHOD_POST, "/api/public-access-tokens", PERM_TOKENS_COMPLETE, public_token_create,
+     .body_max = SMALL_BODY, .scoped = true},
+    {METHOD_DELETE, "/api/public-access-tokens/:public_token", PERM_TOKENS_COMPLETE,
+     public_token_delete, .body_max = SMALL_BODY, .scoped = true},
+
+    /* these carry their own proof: a public access token, or the secret in the path */
+    {METHOD_OPTIONS, "/api/v1/tokens/:token", PERM_PUBLIC, public_token_preflight},
+    {METHOD_GET, "/api/v1/tokens/:token", PERM_PUBLIC, public_token_get},
+    {METHOD_OPTIONS, "/api/v1/tokens/:token/complete", PERM_PUBLIC, public_token_preflight},
+    {METHOD_POST, "/api/v1/tokens/:token/complete", PERM_PUBLIC, public_token_complete,
+     .body_max = TOKEN_BODY},
+    {METHOD_POST, "/api/v1/tokens/:token/callback/:secret", PERM_PUBLIC, token_callback_post,
+     .body_max = TOKEN_BODY},
 
     {METHOD_GET, "/api/audit", PERM_AUDIT_READ, audit_list_get},
     {METHOD_GET, "/api/audit/export", PERM_AUDIT_READ, audit_export_get},

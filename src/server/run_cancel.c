@@ -16,6 +16,7 @@
 #include "server/page.h"
 #include "server/run_object.h"
 #include "server/run_store.h"
+#include "server/wait_store.h"
 #include "store/queries.h"
 
 enum { REASON_MAX = 16 * 1024, EVENT_MAX = 128 * 1024 };
@@ -85,19 +86,37 @@ static bool insert_operation(const struct cancel *cancel, const char *status, st
                  V_TEXT(cancel->by), V_INT(cancel->now), is_applied ? V_INT(cancel->now) : V_NULL);
 }
 
+static bool end_at_once(struct cancel *cancel, enum run_event on, struct wakes *wakes,
+                        struct error *err)
+{
+    const struct run_end end = {0};
+    return run_finish(cancel->tx, &cancel->run, on, &end, wakes, err) &&
+           STORE(cancel->tx, &attempt_close, NULL, NULL, err, V_TEXT(cancel->run.id),
+                 V_INT(cancel->run.attempt), V_TEXT("cancelled"), V_INT(cancel->now)) &&
+           insert_operation(cancel, "applied", err);
+}
+
+static bool is_parked(struct cancel *cancel, bool *parked, struct error *err)
+{
+    struct wait_row wait;
+    bool found;
+    if (!wait_load_open(cancel->tx, cancel->run.id, cancel->call->arena, &wait, &found, err))
+        return false;
+    *parked = found && cancel->run.state == RUN_WAITING && wait.suspension == SUSPENSION_PARKED;
+    return true;
+}
+
 /* Ends it at once where no sandbox can exist, else asks its worker. */
 static bool apply(struct cancel *cancel, struct wakes *wakes, struct error *err)
 {
     enum run_state state = cancel->run.state;
+    bool parked;
     if (run_state_is_final(state))
         return insert_operation(cancel, "ignored", err);
-    if (!requested_event(cancel, err) || !record(cancel, err))
+    if (!requested_event(cancel, err) || !record(cancel, err) || !is_parked(cancel, &parked, err))
         return false;
-    if (state == RUN_QUEUED || state == RUN_CREATED) {
-        const struct run_end end = {0};
-        return run_finish(cancel->tx, &cancel->run, RUN_CANCEL, &end, wakes, err) &&
-               insert_operation(cancel, "applied", err);
-    }
+    if (state == RUN_QUEUED || state == RUN_CREATED || parked)
+        return end_at_once(cancel, parked ? RUN_CANCEL_PARKED : RUN_CANCEL, wakes, err);
     /* A second request may only make the first one harder. */
     if (state != RUN_PENDING_CANCEL && !run_move(cancel->tx, &cancel->run, RUN_CANCEL, wakes, err))
         return false;
@@ -121,7 +140,8 @@ static bool answer(const struct cancel *cancel, struct response *res, struct err
 
     struct json_writer json = json_begin(response_body(res));
     json_open(&json, NULL);
-    run_object_write(&json, "run", &run, 0, false);
+    if (!run_object_show(cancel->tx, &json, "run", &run, 0, arena, err))
+        return false;
     json_open(&json, "operation");
     json_row_text(&json, "id", &operation, 0, OPERATION_GET_ID);
     json_row_text(&json, "run_id", &operation, 0, OPERATION_GET_RUN_ID);
@@ -172,7 +192,8 @@ bool run_cancel(struct call *call, struct response *res, struct error *err)
     cancel.tx = tx;
     caller_label(caller_of(call), cancel.by);
     id_make(cancel.operation_id);
-    if (!run_row_load(tx, id, call->arena, &cancel.run, err))
+    if (!STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(id)) ||
+        !run_row_load(tx, id, call->arena, &cancel.run, err))
         return false;
     if (strcmp(cancel.run.environment_id, call_environment(call)) != 0)
         return error_set(err, ERR_NOT_FOUND, "there is no run %s", id);

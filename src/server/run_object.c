@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "server/json_row.h"
+#include "server/wait_object.h"
 
 static const char *queued_reason(const struct rows *rows, size_t row, int64_t now)
 {
@@ -83,13 +84,15 @@ static void write_terms(struct json_writer *json, const struct rows *rows, size_
     json_row_text_if(json, "result_version_id", rows, row, RUN_GET_RESULT_VERSION_ID);
 }
 
-void run_object_write(struct json_writer *json, const char *name, const struct rows *rows,
-                      size_t row, bool is_cached)
+static void write_run(struct json_writer *json, const char *name, const struct rows *rows,
+                      size_t row, bool is_cached, const struct rows *wait)
 {
     json_open(json, name);
     write_identity(json, rows, row);
     write_state(json, rows, row);
     write_terms(json, rows, row, time_now_ms());
+    if (wait && wait->n_rows > 0)
+        wait_object_write(json, "pending_wait", wait, 0);
     json_row_text(json, "api_version", rows, row, RUN_GET_API_VERSION);
     json_row_text_if(json, "sdk_version", rows, row, RUN_GET_SDK_VERSION);
     json_row_text_if(json, "cli_version", rows, row, RUN_GET_CLI_VERSION);
@@ -100,4 +103,23 @@ void run_object_write(struct json_writer *json, const char *name, const struct r
     if (is_cached)
         json_bool(json, "is_cached", true);
     json_close(json);
+}
+
+void run_object_write(struct json_writer *json, const char *name, const struct rows *rows,
+                      size_t row, bool is_cached)
+{
+    write_run(json, name, rows, row, is_cached, NULL);
+}
+
+bool run_object_show(struct tx *tx, struct json_writer *json, const char *name,
+                     const struct rows *rows, size_t row, struct arena *arena, struct error *err)
+{
+    struct rows wait = {0};
+    bool may_wait =
+        !row_is_null(rows, row, RUN_GET_STARTED_MS) && row_is_null(rows, row, RUN_GET_FINISHED_MS);
+    if (may_wait &&
+        !STORE(tx, &wait_pending, arena, &wait, err, V_TEXT(row_text(rows, row, RUN_GET_ID))))
+        return false;
+    write_run(json, name, rows, row, false, &wait);
+    return true;
 }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/event.h"
+#include "server/wait_store.h"
 #include "store/queries.h"
 
 enum { ERROR_MAX = 256 * 1024 };
@@ -270,6 +271,7 @@ bool run_finish(struct tx *tx, struct run_row *run, enum run_event on, const str
         !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(run->id)) ||
         (run->is_cancelled &&
          !STORE(tx, &operations_apply, NULL, NULL, err, V_TEXT(run->id), V_INT(now))) ||
+        !wait_drop(tx, run->id, WAIT_RUN_OVER, STR("the run is over"), wakes, err) ||
         !final_event(tx, &after, outcome, end, err))
         return false;
     *run = after;

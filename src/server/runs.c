@@ -25,7 +25,8 @@ bool run_one_get(struct call *call, struct response *res, struct error *err)
     if (rows.n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no run %s", id);
     struct json_writer json = json_begin(response_body(res));
-    run_object_write(&json, NULL, &rows, 0, false);
+    if (!run_object_show(tx, &json, NULL, &rows, 0, call->arena, err))
+        return false;
     response_json(res, 200);
     return json_end(&json, err);
 }
@@ -107,7 +108,8 @@ static bool write_runs(struct call *call, struct tx *tx, const struct run_filter
                 *last = arena_str(call->arena, str_of(before));
                 return true;
             }
-            run_object_write(json, NULL, &rows, i, false);
+            if (!run_object_show(tx, json, NULL, &rows, i, call->arena, err))
+                return false;
             row_id(&rows, i, RUN_GET_ID, before);
             shown++;
         }

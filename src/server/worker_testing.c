@@ -218,6 +218,26 @@ int lease_report(struct test_worker *worker, const char *outcome, const char *mo
                                                       more)));
 }
 
+bool lease_op(struct test_worker *worker, int64_t op, const char *kind, const char *body)
+{
+    struct service *service = worker->service;
+    const char *more =
+        arena_printf(&service->arena, ",\"operations\":[{\"op\":%lld,\"kind\":\"%s\",\"body\":%s}]",
+                     (long long)op, kind, body);
+
+    if (lease_post(worker, "ops", more) != 200) {
+        printf("# %.*s\n", (int)service->answer.body.len, service->answer.body.bytes);
+        return false;
+    }
+    return service_says(service, "\"ok\":true");
+}
+
+bool worker_run(struct test_worker *worker, const char *key)
+{
+    return *service_start_run(worker->service, key, "hello", NULL) && worker_take(worker, "run") &&
+           lease_begin(worker) == 200 && lease_start(worker) == 200;
+}
+
 static struct str make_tar(struct service *service)
 {
     char *bytes = arena_alloc(&service->arena, TAR_MAX), name[ID_TEXT];

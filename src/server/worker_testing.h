@@ -50,6 +50,13 @@ int lease_begin(struct test_worker *worker);
 int lease_start(struct test_worker *worker);
 int lease_report(struct test_worker *worker, const char *outcome, const char *more);
 
+/* One operation of the program, by its number: wait.open, token.create. The result is in the
+ * answer as results.0; true when it says ok. */
+bool lease_op(struct test_worker *worker, int64_t op, const char *kind, const char *body);
+
+/* A run of hello, taken by the worker and started; false when a step fails. */
+bool worker_run(struct test_worker *worker, const char *key);
+
 /* A source like no other, uploaded: the id of its queued deployment, or "". */
 const char *service_upload(struct service *service, const char *key);
 

@@ -57,9 +57,28 @@ SELECT t.id, t.status, t.timeout_at_ms, t.data, t.tags, t.metadata,
 FROM tokens t WHERE t.environment_id = $1 AND t.status = $4 AND t.id < $2
 ORDER BY t.id DESC LIMIT $3;
 
--- name: token_of_wait (environment, wait) -> token_id
-SELECT token_id FROM waits WHERE environment_id = $1 AND id = $2;
-
 -- name: token_is_owned (token) -> one
 SELECT 1 FROM tokens t JOIN waits w ON w.run_id = t.run_id AND w.token_id = t.id
 WHERE t.id = $1 AND w.owns_token = 1;
+
+-- name: token_find (environment, id) -> id
+-- By its own id or by that of a wait for it.
+SELECT t.id FROM tokens t WHERE t.environment_id = $1 AND t.id = $2
+UNION ALL
+SELECT w.token_id FROM waits w
+WHERE w.environment_id = $1 AND w.id = $2 AND w.token_id IS NOT NULL;
+
+-- name: token_callback (id) -> environment_id, callback_hash, key_id
+SELECT environment_id, callback_hash, key_id FROM tokens WHERE id = $1;
+
+-- name: public_access_token_find (hash) -> id, environment_id, token_hash, scope_type, token_id, max_uses, uses, expires_ms, revoked_ms
+SELECT id, environment_id, token_hash, scope_type, token_id, max_uses, uses, expires_ms, revoked_ms
+FROM public_access_tokens WHERE token_hash = $1;
+
+-- name: public_access_token_use (id)
+UPDATE public_access_tokens SET uses = uses + 1
+WHERE id = $1 AND (max_uses IS NULL OR uses < max_uses);
+
+-- name: public_access_token_revoke (environment, id, now)
+UPDATE public_access_tokens SET revoked_ms = coalesce(revoked_ms, $3)
+WHERE environment_id = $1 AND id = $2;
