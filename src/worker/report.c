@@ -1,5 +1,6 @@
 #include "worker/report.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,23 @@ static void judge_outcome(struct wire_complete *message, const struct guest_resu
                 details_of(result, arena));
 }
 
+bool report_succeeds(const struct report *report, const struct guest_result *result)
+{
+    return !report->was_cancelled && !report->was_timed_out && !result->has_load_failure &&
+           result->has_outcome && result->outcome == OUTCOME_SUCCEEDED;
+}
+
+/* What it did is lost, so it has not been done. */
+static void judge_unsaved(struct wire_complete *message, const struct error *err)
+{
+    bool is_full = err->sys == ENOSPC || err->sys == EDQUOT || err->code == ERR_TOO_LARGE;
+
+    message->exit_code = EXIT_THROWN;
+    message->output = (struct str){0};
+    set_failure(message, "guest_runtime", is_full ? STR("disk_full") : STR("mount_failed"),
+                str_of(err->text), STR("{}"));
+}
+
 /* The first cause that applies decides. */
 static void judge(const struct report *report, const struct guest_result *result,
                   struct wire_complete *message, struct arena *arena)
@@ -140,6 +158,8 @@ static void judge(const struct report *report, const struct guest_result *result
     } else {
         judge_exit(message, result, arena);
     }
+    if (report->unsaved && report_succeeds(report, result))
+        judge_unsaved(message, report->unsaved);
 }
 
 static bool finalize(const struct report *report, struct wire_complete *complete,
@@ -169,6 +189,8 @@ bool report_complete(const struct report *report, const struct guest_result *res
         .active_ms = report->active_ms,
         .stdout_end = report->stdout_end,
         .stderr_end = report->stderr_end,
+        .has_version = report->capture.has_version,
+        .version = report->capture.version,
     };
     struct wire_completed answer;
 

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "worker/capture.h"
 #include "worker/guest.h"
 #include "worker/link.h"
 
@@ -13,7 +14,12 @@ struct report {
     struct line *line;
     int64_t active_ms, stdout_end, stderr_end, max_duration_ms;
     bool was_cancelled, was_timed_out;
+    struct capture capture;
+    struct error *unsaved; /* why there is no version; NULL: there is, or there need be none */
 };
+
+/* Whether the program did what it was asked for. */
+bool report_succeeds(const struct report *report, const struct guest_result *result);
 
 /* After the program is proved gone. */
 bool report_complete(const struct report *report, const struct guest_result *result,

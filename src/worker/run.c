@@ -15,7 +15,11 @@
 #include "worker/standby.h"
 #include "worker/worker.h"
 
-enum { START_DEADLINE_MS = 30 * 1000 };
+enum {
+    START_DEADLINE_MS = 30 * 1000,
+    CAPTURE_MS = 10 * 60 * 1000,
+    CAPTURE_FAILED_MS = 60 * 1000,
+};
 
 void run_end_phase(struct run *run, const char *step)
 {
@@ -301,6 +305,22 @@ static bool release(struct run *run, struct error *err)
     return guest_release(run->guest, &start, grant->payload, err);
 }
 
+/* Before a result is believed what it left behind is safe; of a failure only as far as may be. */
+static bool capture(struct run *run, const struct guest_result *result, struct report *report,
+                    struct error *why)
+{
+    bool succeeds = report_succeeds(report, result);
+    int64_t until = time_boot_ms() + (succeeds ? CAPTURE_MS : CAPTURE_FAILED_MS);
+
+    if (!guest_can_capture(run->guest) ||
+        capture_workspace(run->guest, run->lease, &run->line, until, &run->arena, &report->capture,
+                          why))
+        return true;
+    log_warn("workspace not captured", LOG_STR("lease", run->lease->id), LOG_ERR(why));
+    report->unsaved = why;
+    return !succeeds || (why->code != ERR_CANCELLED && why->code != ERR_LEASE_STALE);
+}
+
 static bool report_result(struct run *run, struct guest_result *result, struct error *err)
 {
     lease_set_stage(run->lease, LEASE_ENDING);
@@ -318,7 +338,12 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
         .was_timed_out = guest_was_timed_out(run->guest),
         .max_duration_ms = run->grant->max_duration_ms,
     };
+    struct error why;
 
+    if (!capture(run, result, &report, &why)) {
+        *err = why;
+        return false;
+    }
     return report_complete(&report, result, err);
 }
 
