@@ -6,7 +6,7 @@
 #include "base/buf.h"
 
 const struct chunk_sizes chunk_sizes_file = {KIB(16), KIB(64), KIB(256)};
-const struct chunk_sizes chunk_sizes_memory = {KIB(4), KIB(16), KIB(64)};
+const struct chunk_sizes chunk_sizes_memory = {2 << 10, 4 << 10, 16 << 10};
 
 /* The hash of 64 bytes back is shifted out, so it need not be older when a cut becomes legal. */
 enum { WINDOW = 64 };

@@ -28,7 +28,7 @@ struct chunker {
 };
 
 extern const struct chunk_sizes chunk_sizes_file;   /* 16, 64, 256 KiB */
-extern const struct chunk_sizes chunk_sizes_memory; /* 4, 16, 64 KiB */
+extern const struct chunk_sizes chunk_sizes_memory; /* 2, 4, 16 KiB: what differs is scattered */
 
 void chunk_key_init(struct chunk_key *key, const struct seal_key *domain);
 void chunk_key_finish(struct chunk_key *key);

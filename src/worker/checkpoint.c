@@ -13,8 +13,6 @@
 #include "worker/template.h"
 #include "worker/worker.h"
 
-enum { LEVEL = 1 };
-
 #define KIND   "checkpoint"
 #define STREAM "memory"
 
@@ -80,7 +78,6 @@ static bool keep(struct run *run, int folder, const char *kind,
         .parent = about && run->parent.digest[0] ? &run->parent.manifest : NULL,
         .parent_digest = run->parent.digest,
         .sizes = chunk_sizes_memory,
-        .level = LEVEL,
     };
     struct unloading unloading = {0};
     struct saver *saver = NULL;

@@ -16,9 +16,28 @@ struct park {
     struct checkpoint_about about;
     struct checkpoint_kept kept;
     struct capture capture;
-    int64_t begun_ms;
+    int64_t begun_ms, step_ms;
+    struct {
+        int64_t freeze, capture, save, keep, end;
+    } took;     /* milliseconds */
     int folder; /* in memory: where the sandbox is saved */
 };
+
+static int64_t end_step(struct park *park)
+{
+    int64_t before = park->step_ms;
+
+    park->step_ms = time_boot_ms();
+    return park->step_ms - before;
+}
+
+static void tell(const struct park *park)
+{
+    log_info("parked", LOG_STR("lease", park->run->lease->id),
+             LOG_INT("bytes", park->kept.stored_bytes), LOG_INT("freeze_ms", park->took.freeze),
+             LOG_INT("capture_ms", park->took.capture), LOG_INT("save_ms", park->took.save),
+             LOG_INT("keep_ms", park->took.keep), LOG_INT("end_ms", park->took.end));
+}
 
 /* What gVisor saves is compressed: as much again as the program may have is plenty. */
 static int64_t image_room(const struct run *run)
@@ -167,16 +186,21 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
         return why.code != ERR_LEASE_STALE && guest_thaw(run->guest, err) &&
                abort_it(park, &why, err);
     }
+    park->took.capture = end_step(park);
     if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||
         !guest_save(run->guest, park->folder, err))
         return false;
+    park->took.save = end_step(park);
     if (!leave(park, &why)) {
         *err = why;
         return why.code != ERR_LEASE_STALE && bring_back(park, err) && abort_it(park, &why, err);
     }
+    park->took.keep = end_step(park);
     /* Killed and proved gone before anybody else may have it. */
     guest_stop(TAKE(run->guest));
+    park->took.end = end_step(park);
     *is_gone = true;
+    tell(park);
     return ready(park, err);
 }
 
@@ -185,6 +209,7 @@ bool run_park(struct run *run, struct error *err)
     struct park park = {
         .run = run,
         .begun_ms = time_boot_ms(),
+        .step_ms = time_boot_ms(),
     };
     bool proceeds = false;
     struct error why;
@@ -207,5 +232,6 @@ bool run_park(struct run *run, struct error *err)
         *err = why;
         return why.code == ERR_CONFLICT && abort_it(&park, &why, err);
     }
+    park.took.freeze = end_step(&park);
     return park_frozen(&park, &run->is_parked, err);
 }
