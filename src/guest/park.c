@@ -114,12 +114,13 @@ static void take_consumed(struct park *park, const struct message_a_consumed *co
 {
     if (park->state != PARK_RESUMING || consumed->resume_version != park->answer.resume_version)
         return;
-    park->resume_version = consumed->resume_version;
+    park->consumed_op = park->answer.op;
     arena_finish(&park->arena);
     enter(park, PARK_NONE, 0);
     adapter_settled(park->program->adapter);
     agent_send(agent_of(park), MESSAGE_CONSUMED,
-               &(struct message_consumed){.id = park->id, .resume_version = park->resume_version});
+               &(struct message_consumed){.id = park->id,
+                                          .resume_version = consumed->resume_version});
 }
 
 static bool take_message(void *arg, const struct message *message, struct error *err)
@@ -244,7 +245,7 @@ void park_resume(struct program *program, const struct message_resume *resume)
 {
     struct park *park = program->adapter ? &program->adapter->park : NULL;
 
-    if (park && resume->resume_version <= park->resume_version) {
+    if (park && resume->op <= park->consumed_op) {
         agent_send(program->agent, MESSAGE_CONSUMED,
                    &(struct message_consumed){resume->id, resume->resume_version});
         return;

@@ -32,7 +32,7 @@ struct park {
     struct loop_timer *timer;
     struct arena arena;
     struct message_a_resume answer; /* in the arena, from RESUME to A_RESUME */
-    uint64_t resume_version;        /* the last one that was consumed */
+    uint64_t consumed_op;           /* whose answer was consumed last; they only grow */
 };
 
 /* Takes the descriptor of the barrier. */

@@ -115,8 +115,11 @@ static void judge_outcome(struct wire_complete *message, const struct guest_resu
     case OUTCOME_PAYLOAD_INVALID: kind = STR("payload_invalid"); break;
     case OUTCOME_OUTPUT_INVALID: kind = STR("output_invalid"); break;
     }
+    bool is_wait = str_equal(result->error_name, STR("WaitTimeoutError"));
+    if (is_wait)
+        kind = STR("wait_timeout");
     message->exit_code = result->exit_code ? result->exit_code : EXIT_THROWN;
-    set_failure(message, "task_process", kind,
+    set_failure(message, is_wait ? "parked_wait" : "task_process", kind,
                 result->error_message.len ? result->error_message : STR("the task failed"),
                 details_of(result, arena));
 }
