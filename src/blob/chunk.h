@@ -34,6 +34,9 @@ void chunk_key_init(struct chunk_key *key, const struct seal_key *domain);
 void chunk_key_finish(struct chunk_key *key);
 
 void chunk_id(const struct chunk_key *key, struct str bytes, uint8_t id[CHUNK_ID_LEN]);
+/* The ids of many, which is faster than one after the other. */
+void chunk_ids(const struct chunk_key *key, const struct str *chunks, size_t n,
+               uint8_t (*ids)[CHUNK_ID_LEN]);
 bool chunk_is_zero(struct str bytes);
 
 void chunker_init(struct chunker *chunker, const struct chunk_key *key, struct chunk_sizes sizes);

@@ -111,6 +111,30 @@ TEST(another_key_cuts_and_names_differently)
     CHECK(memcmp(id_a, id_b, sizeof id_a) != 0);
 }
 
+/* Lengths around the blocks of the hash, in every lane and in batches of every size. */
+TEST(ids_of_many_are_those_of_each)
+{
+    static const size_t lengths[] = {0, 1, 127, 128, 129, 255, 256, 257, 4096, 20000, 64, 3};
+    enum { N = 3 * COUNT_OF(lengths) };
+    AUTO_FREE uint8_t *bytes = alloc(KIB(64));
+    struct seal_keys keys = test_keys(0, 1);
+    uint8_t ids[N][CHUNK_ID_LEN], want[CHUNK_ID_LEN];
+    struct str chunks[N];
+    struct chunk_key key;
+
+    test_noise(7, bytes, KIB(64));
+    chunk_key_init(&key, &keys.keys[0]);
+    for (size_t n = 0; n <= N; n++) {
+        for (size_t i = 0; i < n; i++)
+            chunks[i] = (struct str){(char *)bytes + 11 * i + n, lengths[(i * 5 + n) % 12]};
+        chunk_ids(&key, chunks, n, ids);
+        for (size_t i = 0; i < n; i++) {
+            chunk_id(&key, chunks[i], want);
+            CHECK(memcmp(want, ids[i], CHUNK_ID_LEN) == 0);
+        }
+    }
+}
+
 TEST(zeros_are_known_as_such)
 {
     AUTO_FREE char *bytes = alloc(KIB(64));

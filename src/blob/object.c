@@ -56,35 +56,12 @@ static bool verify_records(const struct seal_keys *keys, enum seal_class class,
     return true;
 }
 
-/* In the order of the records, so that each is opened once. */
-static int compare_places(const void *a, const void *b)
-{
-    const struct pack_chunk *left = a, *right = b;
-
-    if (left->record != right->record)
-        return left->record < right->record ? -1 : 1;
-    return left->offset < right->offset ? -1 : left->offset > right->offset;
-}
-
 static bool verify_chunks(const struct seal_keys *keys, struct seal_source source,
                           struct error *err)
 {
     AUTO(pack_reader_finish) struct pack_reader reader = {0};
-    struct str bytes;
 
-    if (!pack_reader_begin(&reader, keys, source, err))
-        return false;
-    size_t n = reader.n_chunks, size = n * sizeof *reader.chunks;
-    AUTO_FREE struct pack_chunk *chunks = alloc(size + 1);
-    if (n > 0) {
-        memcpy(chunks, reader.chunks, size);
-        qsort(chunks, n, sizeof *chunks, compare_places);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!pack_reader_chunk(&reader, chunks[i].id, &bytes, err))
-            return false;
-    }
-    return true;
+    return pack_reader_begin(&reader, keys, source, err) && pack_reader_verify(&reader, err);
 }
 
 bool object_verify(const struct seal_keys *keys, enum seal_class class, const char *digest,
@@ -96,6 +73,7 @@ bool object_verify(const struct seal_keys *keys, enum seal_class class, const ch
         return false;
     if (digest && strcmp(real, digest) != 0)
         return error_set(err, ERR_DAMAGED, "the object %s has other bytes", digest);
-    return verify_records(keys, class, source, err) &&
-           (class != SEAL_PACK || verify_chunks(keys, source, err));
+    /* The index of a pack lists every record, so its chunks are all there is. */
+    return class == SEAL_PACK ? verify_chunks(keys, source, err)
+                              : verify_records(keys, class, source, err);
 }

@@ -40,7 +40,9 @@ struct pack_reader {
     struct pack_chunk *chunks;
     struct pack_record *records;
     size_t n_chunks, n_records;
-    size_t current; /* the record whose bytes are in `at_hand`; n_records: none */
+    uint32_t *by_record; /* numbers of chunks, those of one record side by side */
+    uint32_t *first;     /* where in them each record begins; one more than there are records */
+    size_t current;      /* the record whose bytes are in `at_hand`; n_records: none */
     struct str at_hand;
 };
 
@@ -63,5 +65,7 @@ bool pack_reader_begin(struct pack_reader *reader, const struct seal_keys *keys,
  * be. */
 bool pack_reader_chunk(struct pack_reader *reader, const uint8_t id[CHUNK_ID_LEN],
                        struct str *bytes, struct error *err) MUST_USE;
+/* Reads every record and checks every chunk. */
+bool pack_reader_verify(struct pack_reader *reader, struct error *err) MUST_USE;
 bool pack_reader_has(const struct pack_reader *reader, const uint8_t id[CHUNK_ID_LEN]);
 void pack_reader_finish(struct pack_reader *reader);

@@ -9,6 +9,7 @@
 
 enum {
     BUFFER = (1 << 20) + CHUNK_MAX,
+    CUT_AT_ONCE = 64,    /* chunks whose ids are made together */
     FOLD_PACKS = 64,     /* from as many packs on, small ones are given up */
     FOLD_SMALL = 4 << 20 /* raw bytes of a pack that the parent still uses */
 };
@@ -194,38 +195,54 @@ static struct manifest_chunk *list_chunk(struct stream *stream, size_t len)
 }
 
 static bool save_chunk(struct saver *saver, struct stream *stream, struct str bytes,
-                       struct error *err)
+                       const uint8_t id[CHUNK_ID_LEN], struct error *err)
 {
     struct manifest_chunk *chunk = list_chunk(stream, bytes.len);
 
     if (chunk_is_zero(bytes))
         return true;
-    chunk_id(&saver->key, bytes, chunk->id);
-    const struct chunk_entry *known = chunk_table_find(&saver->known, chunk->id);
+    memcpy(chunk->id, id, CHUNK_ID_LEN);
+    const struct chunk_entry *known = chunk_table_find(&saver->known, id);
     if (known) {
         chunk->pack = known->pack;
         return true;
     }
-    if (!begin_pack(saver, err) || !pack_writer_add(&saver->pack, chunk->id, bytes, err))
+    if (!begin_pack(saver, err) || !pack_writer_add(&saver->pack, id, bytes, err))
         return false;
     chunk->pack = (uint32_t)saver->n_packs;
-    chunk_table_add(&saver->known, chunk->id, chunk->pack, chunk->len);
+    chunk_table_add(&saver->known, id, chunk->pack, chunk->len);
     saver->result.raw_new += bytes.len;
     return !pack_writer_is_full(&saver->pack) || end_pack(saver, err);
 }
 
-/* Cuts what is in the buffer while a cut cannot depend on what follows. */
+/* Cuts what is in the buffer while a cut cannot depend on what follows; at most `max` chunks. */
+static size_t cut_buffer(const struct saver *saver, size_t *at, size_t len, bool is_end,
+                         struct str *chunks, size_t max)
+{
+    size_t n = 0, enough = is_end ? 1 : saver->plan.sizes.max;
+
+    while (n < max && len - *at >= enough) {
+        struct str rest = {(const char *)saver->buffer + *at, len - *at};
+        rest.len = chunker_cut(&saver->chunker, rest);
+        *at += rest.len;
+        chunks[n++] = rest;
+    }
+    return n;
+}
+
 static bool save_buffer(struct saver *saver, struct stream *stream, size_t *len, bool is_end,
                         struct error *err)
 {
-    size_t at = 0, enough = is_end ? 1 : saver->plan.sizes.max;
+    struct str chunks[CUT_AT_ONCE];
+    uint8_t ids[CUT_AT_ONCE][CHUNK_ID_LEN];
+    size_t at = 0, n;
 
-    while (*len - at >= enough) {
-        struct str rest = {(const char *)saver->buffer + at, *len - at};
-        rest.len = chunker_cut(&saver->chunker, rest);
-        if (!save_chunk(saver, stream, rest, err))
-            return false;
-        at += rest.len;
+    while ((n = cut_buffer(saver, &at, *len, is_end, chunks, CUT_AT_ONCE)) > 0) {
+        chunk_ids(&saver->key, chunks, n, ids);
+        for (size_t i = 0; i < n; i++) {
+            if (!save_chunk(saver, stream, chunks[i], ids[i], err))
+                return false;
+        }
     }
     memmove(saver->buffer, saver->buffer + at, *len - at);
     *len -= at;
