@@ -388,17 +388,28 @@ static bool send_secrets(struct guest *guest, const struct guest_secret *secrets
             return false;
     }
     struct message_secrets_end end = {++guest->number, guest->program, (uint32_t)n};
-    return n == 0 || (guest_send(guest, MESSAGE_SECRETS_END, &end, err) &&
-                      guest_wait_for(guest, &guest->has_secrets, until, err));
+    return n == 0 || guest_send(guest, MESSAGE_SECRETS_END, &end, err);
 }
 
-bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
+static bool await_secrets(struct guest *guest, struct error *err)
+{
+    return guest_wait_for(guest, &guest->has_secrets, time_boot_ms() + LAUNCH_MS, err);
+}
+
+bool guest_send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
                         struct error *err)
 {
     guest->awaits_secrets = true;
-    bool is_given = send_secrets(guest, secrets, n, err);
+    return send_secrets(guest, secrets, n, err) ||
+           guest_fail(guest, "secrets", "agent_unhealthy", err);
+}
+
+bool guest_await_secrets(struct guest *guest, struct error *err)
+{
+    bool has_come = await_secrets(guest, err);
+
     guest->awaits_secrets = false;
-    return is_given || guest_fail(guest, "secrets", "agent_unhealthy", err);
+    return has_come || guest_fail(guest, "secrets", "agent_unhealthy", err);
 }
 
 bool guest_launch(struct guest *guest, const struct guest_program *program, struct error *err)
@@ -433,7 +444,7 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
             return guest_fail(guest, "launch", "agent_unhealthy", err);
     }
     if (!send_secrets(guest, program->secrets, program->n_secrets, err) ||
-        !guest_send(guest, MESSAGE_LAUNCH, &message, err) ||
+        !await_secrets(guest, err) || !guest_send(guest, MESSAGE_LAUNCH, &message, err) ||
         !guest_wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
         return guest_fail(guest, "launch", "agent_unhealthy", err);
     return true;

@@ -82,10 +82,12 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
 bool guest_launch(struct guest *guest, const struct guest_program *program,
                   struct error *err) MUST_USE;
 
-/* For a task that waits for its release, also one that stood by. At most SECRETS_MAX. When it
- * returns the agent has them and this side may forget them. */
-bool guest_give_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
+/* For a task that is held, also one that stood by. At most SECRETS_MAX; they may be forgotten when
+ * it returns. What the agent could not place is told by guest_await_secrets, which must come
+ * before the task is let go. */
+bool guest_send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
                         struct error *err) MUST_USE;
+bool guest_await_secrets(struct guest *guest, struct error *err) MUST_USE;
 
 /* A launched program that nobody had yet gets its lease and listener. */
 bool guest_adopt(struct guest *guest, struct lease *lease, const struct guest_listener *listener,

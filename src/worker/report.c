@@ -182,39 +182,61 @@ static bool finalize(const struct report *report, struct wire_complete *complete
     return line_insist(report->line, &exchange, lease_look(report->lease).fence_ms, arena, err);
 }
 
-bool report_complete(const struct report *report, const struct guest_result *result,
-                     struct error *err)
+static struct wire_complete message_of(const struct report *report)
 {
-    AUTO(arena_finish) struct arena arena = {0};
-    struct lease *lease = report->lease;
-    char operation[ID_TEXT], fingerprint[65];
-    struct wire_complete message = {
+    return (struct wire_complete){
         .active_ms = report->active_ms,
         .stdout_end = report->stdout_end,
         .stderr_end = report->stderr_end,
         .has_version = report->capture.has_version,
         .version = report->capture.version,
     };
+}
+
+static bool complete(const struct report *report, struct wire_complete *message,
+                     struct arena *arena, struct error *err)
+{
+    struct lease *lease = report->lease;
+    char operation[ID_TEXT], fingerprint[65];
     struct wire_completed answer;
 
     id_make(operation);
-    judge(report, result, &message, &arena);
-    message.operation_id = str_of(operation);
-    message.fingerprint = message.fence.lease_id = STR("");
-    report_fingerprint(wire_complete_fields, &message, fingerprint);
-    message.fingerprint = str_of(fingerprint);
-    message.fence =
+    message->operation_id = str_of(operation);
+    message->fingerprint = message->fence.lease_id = STR("");
+    report_fingerprint(wire_complete_fields, message, fingerprint);
+    message->fingerprint = str_of(fingerprint);
+    message->fence =
         (struct wire_fence){lease->worker->link.epoch, lease->sequence, str_of(lease->id)};
 
     const struct exchange exchange = {
-        .route = arena_printf(&arena, "leases/%s/complete", lease->id),
+        .route = arena_printf(arena, "leases/%s/complete", lease->id),
         .request_fields = wire_complete_fields,
-        .request = &message,
+        .request = message,
         ANSWER(wire_completed_fields, answer),
         .timeout_ms = CALL_TIMEOUT_MS,
     };
-    return finalize(report, &message, &arena, err) &&
-           line_insist(report->line, &exchange, lease_look(lease).fence_ms, &arena, err);
+    return finalize(report, message, arena, err) &&
+           line_insist(report->line, &exchange, lease_look(lease).fence_ms, arena, err);
+}
+
+bool report_complete(const struct report *report, const struct guest_result *result,
+                     struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct wire_complete message = message_of(report);
+
+    judge(report, result, &message, &arena);
+    return complete(report, &message, &arena, err);
+}
+
+bool report_failed(const struct report *report, const struct failure *failure, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct wire_complete message = message_of(report);
+
+    message.exit_code = EXIT_THROWN;
+    set_failure(&message, failure->layer, str_of(failure->kind), str_of(failure->text), STR("{}"));
+    return complete(report, &message, &arena, err);
 }
 
 static void reject(struct lease *lease, struct line *line, const struct failure *failure,

@@ -25,6 +25,10 @@ bool report_succeeds(const struct report *report, const struct guest_result *res
 bool report_complete(const struct report *report, const struct guest_result *result,
                      struct error *err) MUST_USE;
 
+/* The program was never let go, for a reason that will not pass. */
+bool report_failed(const struct report *report, const struct failure *failure,
+                   struct error *err) MUST_USE;
+
 /* The attempt did not reach a result: rejected before the start was recorded, released after it.
  * A stale lease is told nothing. */
 void report_failure(struct lease *lease, struct line *line, const struct failure *failure,

@@ -321,14 +321,13 @@ static bool capture(struct run *run, const struct guest_result *result, struct r
     return !succeeds || (why->code != ERR_CANCELLED && why->code != ERR_LEASE_STALE);
 }
 
-static bool report_result(struct run *run, struct guest_result *result, struct error *err)
+/* The end of a stream is only known when nothing of it is held back any more. */
+static bool prepare_report(struct run *run, struct report *report, struct error *err)
 {
     lease_set_stage(run->lease, LEASE_ENDING);
-    run_secrets_hide(run->redactor, result, &run->arena);
-    /* First: the end of a stream is only known when nothing of it is held back any more. */
     if (!output_flush(run->output, err))
         return false;
-    struct report report = {
+    *report = (struct report){
         .lease = run->lease,
         .line = &run->line,
         .active_ms = run_active_ms(run),
@@ -338,8 +337,17 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
         .was_timed_out = guest_was_timed_out(run->guest),
         .max_duration_ms = run->grant->max_duration_ms,
     };
+    return true;
+}
+
+static bool report_result(struct run *run, struct guest_result *result, struct error *err)
+{
+    struct report report;
     struct error why;
 
+    run_secrets_hide(run->redactor, result, &run->arena);
+    if (!prepare_report(run, &report, err))
+        return false;
     if (!capture(run, result, &report, &why)) {
         *err = why;
         return false;
@@ -347,13 +355,44 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
     return report_complete(&report, result, err);
 }
 
+/* Between the start that is recorded and the release something was found that stays so: delivered
+ * again it would only be found again. */
+static bool report_unready(struct run *run, struct error *err)
+{
+    const struct failure *failure = &run->failure;
+    struct report report;
+    struct error other;
+
+    if (!run->is_started || !failure->kind || failure->retryable ||
+        !prepare_report(run, &report, &other))
+        return false;
+    return report_failed(&report, failure, err);
+}
+
 /* Into a sandbox that waits at the gate, whoever made it; no code of a user runs there yet. */
+static bool send_secrets(struct run *run, struct error *err)
+{
+    struct redactor *former = run->redactor, *found = NULL;
+    bool is_sent = run_secrets_send(&run->secrets, run->lease, &run->line, run->guest,
+                                    &run->failure, &found, err);
+
+    if (!found)
+        return is_sent;
+    run->redactor = found;
+    output_redact(run->output, found);
+    redactor_destroy(former);
+    return is_sent;
+}
+
+static bool await_secrets(struct run *run, struct error *err)
+{
+    return !run->redactor || guest_await_secrets(run->guest, err);
+}
+
 bool run_give_secrets(struct run *run, struct error *err)
 {
-    if (!run_secrets_give(&run->secrets, run->lease, &run->line, run->guest, &run->failure,
-                          &run->redactor, err))
+    if (!send_secrets(run, err) || !await_secrets(run, err))
         return false;
-    output_redact(run->output, run->redactor);
     if (run->redactor)
         run_end_phase(run, "secrets");
     return true;
@@ -365,12 +404,15 @@ static bool start_fresh(struct run *run, struct error *err)
     const struct standby_kind kind = {&run->spec, &run->image.config,
                                       arena_text(&run->arena, run->grant->sandbox.mount_path)};
 
-    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !run_give_secrets(run, err))
+    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !send_secrets(run, err))
         return false;
+    if (run->redactor)
+        run_end_phase(run, "secrets");
+    /* While the sandbox places them. */
     if (!run_pass_gate(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
                            err->text);
-    if (!release(run, err))
+    if (!await_secrets(run, err) || !release(run, err))
         return false;
     standby_want(run->worker->standby, &kind);
     run_count(run, true);
@@ -389,8 +431,9 @@ static bool execute(struct run *run, struct error *err)
         return false;
     run_end_phase(run, "image");
     bool goes_on = run->lease->grant.has_resume ? run_come_back(run, err) : start_fresh(run, err);
-    return goes_on && run_attend(run, &result, err) &&
-           (run->is_parked || report_result(run, &result, err));
+    if (!goes_on)
+        return report_unready(run, err);
+    return run_attend(run, &result, err) && (run->is_parked || report_result(run, &result, err));
 }
 
 void *run_main(void *arg)

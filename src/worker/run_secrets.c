@@ -149,7 +149,7 @@ static bool get(struct run_secrets *secrets, struct lease *lease, struct line *l
     return !secrets->is_unfit;
 }
 
-bool run_secrets_give(struct run_secrets *secrets, struct lease *lease, struct line *line,
+bool run_secrets_send(struct run_secrets *secrets, struct lease *lease, struct line *line,
                       struct guest *guest, struct failure *failure, struct redactor **redactor,
                       struct error *err)
 {
@@ -161,9 +161,9 @@ bool run_secrets_give(struct run_secrets *secrets, struct lease *lease, struct l
     if (!get(secrets, lease, line, err))
         return unavailable(failure, err);
     *redactor = redactor_of(secrets);
-    bool is_given = guest_give_secrets(guest, secrets->list, secrets->n, err);
+    bool is_sent = guest_send_secrets(guest, secrets->list, secrets->n, err);
     run_secrets_finish(secrets);
-    return is_given;
+    return is_sent;
 }
 
 static struct str hide(const struct redactor *redactor, struct str text, struct arena *arena)

@@ -21,10 +21,10 @@ void run_secrets_keep(struct run_secrets *secrets, const struct lease *lease,
                       const struct json_list *came);
 void run_secrets_finish(struct run_secrets *secrets);
 
-/* Gives the task that waits in `guest` what it declares: what is kept, or else what the server
+/* Sends the task that is held in `guest` what it declares: what is kept, or else what the server
  * answers now. Nothing is kept afterwards. *redactor is NULL for a task that declares nothing, else
  * the caller's. */
-bool run_secrets_give(struct run_secrets *secrets, struct lease *lease, struct line *line,
+bool run_secrets_send(struct run_secrets *secrets, struct lease *lease, struct line *line,
                       struct guest *guest, struct failure *failure, struct redactor **redactor,
                       struct error *err) MUST_USE;
 
