@@ -38,7 +38,7 @@ static void show_file(const char *path)
     printf("%s=%.*s\n", path, got > 0 ? (int)got : 0, bytes);
 }
 
-static char state_of(pid_t pid)
+static int state_of(pid_t pid)
 {
     char path[64], text[512] = "";
 
@@ -167,7 +167,7 @@ static void change_workspace(void)
     put_file("made/one", "first\n");
     put_file("made.txt", "");
     if (link("made/one", "made/two") != 0 || symlink("../made", "pointer") != 0 ||
-        mkfifo("queue", 0600) != 0 || unlink("from-image") != 0 ||
+        mkfifo("queue", 0600) != 0 || unlink("from-image") != 0 || fd < 0 ||
         bind(fd, (const struct sockaddr *)&address, sizeof address) != 0)
         _exit(96);
     FILE *file = fopen("large", "we");

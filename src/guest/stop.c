@@ -38,7 +38,7 @@ static bool read_numbers(int parent, const char *path, pid_t *numbers, size_t ma
 }
 
 /* The letter after the name, which may itself hold anything; X for what is no more. */
-static char state_of(int proc_fd, pid_t process, pid_t thread)
+static int state_of(int proc_fd, pid_t process, pid_t thread)
 {
     char path[64], text[STAT_MAX];
 
@@ -52,7 +52,7 @@ static char state_of(int proc_fd, pid_t process, pid_t thread)
     return end && end[1] == ' ' ? end[2] : '?';
 }
 
-static bool is_still(char state)
+static bool is_still(int state)
 {
     return state == 'T' || state == 't' || state == 'Z' || state == 'X';
 }

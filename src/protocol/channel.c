@@ -129,18 +129,18 @@ bool channel_is_open(const struct channel *channel, uint16_t number, unsigned di
 enum { TEXT_OVERHEAD = 256 }; /* tags, lengths and numbers of a message with a secret */
 
 /* At least what the message takes. */
-static size_t room_for(const struct message_info *info, const void *message)
+static size_t room_for(enum message_type type, size_t limit, const void *message)
 {
-    if (info->type == MESSAGE_SECRET) {
+    if (type == MESSAGE_SECRET) {
         const struct message_secret *secret = message;
         return secret->name.len + secret->target.len + secret->owner.len + secret->value.len +
                TEXT_OVERHEAD;
     }
-    if (info->type == MESSAGE_A_ENV) {
+    if (type == MESSAGE_A_ENV) {
         const struct message_a_env *variable = message;
         return variable->name.len + variable->value.len + TEXT_OVERHEAD;
     }
-    return info->limit;
+    return limit;
 }
 
 bool channel_send(struct channel *channel, enum message_type type, const void *message,
@@ -154,7 +154,7 @@ bool channel_send(struct channel *channel, enum message_type type, const void *m
         return error_set(err, ERR_INTERNAL, "message %d is not ours to send", (int)type);
     channel->has_secret |= type == MESSAGE_SECRET || type == MESSAGE_A_ENV;
     if (channel->has_secret)
-        frame_make_room(&channel->control, FRAME_HEADER_LEN + room_for(info, message));
+        frame_make_room(&channel->control, FRAME_HEADER_LEN + room_for(type, info->limit, message));
     if (!frame_append(&channel->control, type, message, err))
         return error_wrap(err, "sending %s", info->name);
     channel->n_control++;

@@ -101,7 +101,7 @@ TEST(a_tree_comes_out_as_it_went_in_however_it_is_cut)
     }
 }
 
-TEST(a_tree_that_is_cut_short_or_goes_on_is_refused)
+TEST(a_tree_that_is_cut_short_goes_on_or_has_no_such_kind_is_refused)
 {
     AUTO(buf_finish) struct buf out = {.max = MIB(1)};
     struct error err = {0};
@@ -110,6 +110,13 @@ TEST(a_tree_that_is_cut_short_or_goes_on_is_refused)
     for (size_t len = 0; len < out.len; len++) {
         AUTO(seen_finish) struct seen seen;
         CHECK(!decode((struct str){out.bytes, len}, out.len, &seen, &err));
+    }
+    for (int kind = 0; kind < 256; kind++) {
+        char was = out.bytes[TREE_MAGIC_LEN];
+        AUTO(seen_finish) struct seen other;
+        out.bytes[TREE_MAGIC_LEN] = (char)kind;
+        CHECK((kind == TREE_DIRECTORY) == decode(buf_str(&out), out.len, &other, &err));
+        out.bytes[TREE_MAGIC_LEN] = was;
     }
     CHECK(buf_append(&out, STR("x"), &err));
     AUTO(seen_finish) struct seen seen;
@@ -127,8 +134,6 @@ TEST(an_entry_that_no_tree_holds_is_not_written)
         ENTRY(TREE_FILE, "a/../b"),
         ENTRY(TREE_FILE, ".."),
         ENTRY(TREE_FILE, "a\0b"),
-        ENTRY(0, "a"),
-        ENTRY(6, "a"),
         ENTRY(TREE_FILE, "a", .mode = 0100644),
         ENTRY(TREE_FILE, "a", .target = STR("b")),
         ENTRY(TREE_FILE, "a", .is_opaque = true),
