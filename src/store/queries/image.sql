@@ -59,6 +59,7 @@ WHERE o.dead_ms IS NULL AND o.state = 'ready' AND o.ready_ms < $1
     AND NOT EXISTS (SELECT 1 FROM image_objects i JOIN deployments d ON d.id = i.deployment_id
         WHERE i.object_id = o.id AND d.state <> 'failed')
     AND NOT EXISTS (SELECT 1 FROM image_steps s WHERE s.object_id = o.id AND s.used_ms > $2)
+    AND NOT EXISTS (SELECT 1 FROM object_refs r WHERE r.object_id = o.id)
 ORDER BY o.ready_ms LIMIT $4;
 
 -- name: object_kill (id, ready, now)
