@@ -164,8 +164,10 @@ int service_send(struct service *service, const char *token, const struct http_r
     buf_finish(&service->answer.body);
     service->answer = (struct http_answer){.body.max = ANSWER_MAX};
     service->set_cookie[0] = '\0';
-    sent.on_header = note_header;
-    sent.on_header_arg = service;
+    if (!sent.on_header) {
+        sent.on_header = note_header;
+        sent.on_header_arg = service;
+    }
     if (!sent.timeout_ms)
         sent.timeout_ms = TIMEOUT_MS;
     bool ok = http_client_send(service->client, &sent, &service->answer, &err);
