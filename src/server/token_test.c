@@ -391,7 +391,7 @@ SERVICE_TEST(of_eight_completers_exactly_one_completes)
     struct made made = {0};
     CHECK(make(service, &made, "{}"));
     CHECK(worker_join(&worker, service, "one") && service_build(service, &worker, made.key) &&
-          worker_run(&worker, made.key));
+          worker_carry(&worker, made.key));
     CHECK(lease_op(&worker, 1, "wait.open",
                    arena_printf(&service->arena, "{\"kind\":\"token\",\"token_id\":\"%s\"}",
                                 made.id)));
@@ -429,7 +429,7 @@ SERVICE_TEST(a_wait_and_its_answer_never_miss_each_other)
     CHECK(make(service, &made, "{}"));
     CHECK(worker_join(&worker, service, "one") && service_build(service, &worker, made.key));
     for (int i = 0; i < 8; i++) {
-        CHECK(make(service, &made, "{}") && worker_run(&worker, made.key));
+        CHECK(make(service, &made, "{}") && worker_carry(&worker, made.key));
         struct completer one = {
             .view = service_view(service),
             .key = made.key,

@@ -30,7 +30,7 @@ static bool set_stage(struct service *service, struct stage *stage)
     *stage = (struct stage){.service = service, .key = service_make_key(service, OPERATOR)};
     if (!worker_join(&stage->worker, service, "one") ||
         !service_build(service, &stage->worker, stage->key) ||
-        !worker_run(&stage->worker, stage->key))
+        !worker_carry(&stage->worker, stage->key))
         return false;
     stage->run = arena_text(&service->arena, str_of(stage->worker.subject));
     return true;
@@ -371,7 +371,7 @@ SERVICE_TEST(a_token_of_a_human_wait_is_nobody_elses)
     struct stage stage;
     CHECK(set_stage(service, &stage));
     CHECK(open_wait(&stage, 1, HUMAN));
-    CHECK(worker_run(&stage.worker, stage.key));
+    CHECK(worker_carry(&stage.worker, stage.key));
     CHECK(!lease_op(&stage.worker, 1, "wait.open",
                     arena_printf(&service->arena, "{\"kind\":\"token\",\"token_id\":\"%s\"}",
                                  stage.token)));
@@ -387,7 +387,7 @@ SERVICE_TEST(one_answer_wakes_every_run_that_waits_for_the_token)
     const char *body =
         arena_printf(&service->arena, "{\"kind\":\"token\",\"token_id\":\"%s\"}", token);
     for (size_t i = 0; i < COUNT_OF(runs); i++) {
-        CHECK(i == 0 || worker_run(&stage.worker, stage.key));
+        CHECK(i == 0 || worker_carry(&stage.worker, stage.key));
         runs[i] = arena_text(&service->arena, str_of(stage.worker.subject));
         CHECK(lease_op(&stage.worker, 1, "wait.open", body));
         CHECK_STR(run_text(service, stage.key, runs[i], "status"), "waiting");

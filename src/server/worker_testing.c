@@ -232,7 +232,7 @@ bool lease_op(struct test_worker *worker, int64_t op, const char *kind, const ch
     return service_says(service, "\"ok\":true");
 }
 
-bool worker_run(struct test_worker *worker, const char *key)
+bool worker_carry(struct test_worker *worker, const char *key)
 {
     return *service_start_run(worker->service, key, "hello", NULL) && worker_take(worker, "run") &&
            lease_begin(worker) == 200 && lease_start(worker) == 200;

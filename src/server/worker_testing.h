@@ -55,7 +55,7 @@ int lease_report(struct test_worker *worker, const char *outcome, const char *mo
 bool lease_op(struct test_worker *worker, int64_t op, const char *kind, const char *body);
 
 /* A run of hello, taken by the worker and started; false when a step fails. */
-bool worker_run(struct test_worker *worker, const char *key);
+bool worker_carry(struct test_worker *worker, const char *key);
 
 /* A source like no other, uploaded: the id of its queued deployment, or "". */
 const char *service_upload(struct service *service, const char *key);
