@@ -348,7 +348,8 @@ def projects_and_environments_need_a_login():
 @test
 def json_is_one_document_and_jsonl_one_object_a_line():
     for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
-                 ["task", "list"], ["secret", "list"], ["project", "list"], ["env", "list"]):
+                 ["task", "list"], ["secret", "list"], ["project", "list"], ["env", "list"],
+                 ["token", "list"]):
         document = json.loads(works(*args, "--json"))
         assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
         for line in works(*args, "--jsonl").splitlines():
@@ -594,6 +595,43 @@ def a_secret_is_deleted_only_when_somebody_says_so():
     fails("secret", "delete", "TOKEN", "--yes", says="(secret_not_found)")
     assert works("secret", "delete", "PIPED", "--yes", "--json") == \
         '{"name":"PIPED","status":"deleted"}\n'
+
+
+def labels(text):
+    return [line.split(":")[0] for line in text.splitlines()]
+
+
+@test
+def a_token_is_made_answered_and_shown():
+    made = works("token", "create", "--timeout", "2h", "--tag", "a", "--tag", "b",
+                 "--metadata-json", '{"prompt":"Ship it?"}')
+    assert labels(made) == ["Token", "Status", "Timeout", "Callback", "PublicToken"], made
+    token = made.splitlines()[0].split()[1]
+    assert f"/api/v1/tokens/{token}/callback/" in made and "hlmr_pat_" in made, made
+    lines = [line.split("\t") for line in works("token", "list", "--status", "pending").splitlines()]
+    assert [line[0] for line in lines] == [token] and lines[0][3] == '["a","b"]', lines
+    shown = works("token", "get", token)
+    assert "hlmr_pat_" not in shown and 'Metadata: {"prompt":"Ship it?"}' in shown, shown
+    done = works("token", "complete", token, "--data-json", '{"approved": true}')
+    assert done == f"token_id: {token}\ntoken_status: completed\ncompletion_status: completed\n", done
+    assert "already_completed" in works("token", "complete", token, "--data-json",
+                                        '{"approved":true}')
+    fails("token", "complete", token, "--data-json", "1", says="(token_completion_conflict)")
+    assert 'Data: {"approved":true}' in works("token", "get", token)
+    assert works("token", "list", "--status", "pending") == ""
+    other = json.loads(works("token", "create", "--json"))
+    assert works("token", "cancel", other["id"], "--reason", "late") == f"{other['id']} cancelled\n"
+    fails("resume", "respond", other["id"], says="(token_cancelled)")
+
+
+@test
+def a_wait_is_answered_with_a_value_or_null():
+    token = json.loads(works("token", "create", "--json"))["id"]
+    fails("token", "complete", token, says="--data-json is required")
+    fails("resume", "respond", token, "--value", "{approved:true}", says="--value: not valid JSON")
+    assert works("resume", "respond", token) == ""
+    assert json.loads(works("token", "get", token, "--json"))["data"] is None
+    fails("resume", "respond", ID, says="(token_not_found)")
 
 
 @test
