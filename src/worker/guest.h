@@ -174,6 +174,9 @@ bool guest_restore(struct worker *worker, struct lease *lease, const struct sand
 /* Before the program may go on anywhere: time, entropy, identity and network are as of now. */
 bool guest_reestablish(struct guest *guest, bool has_network, struct error *err) MUST_USE;
 
+/* The same for one that was never paused: done when its adapter is at the gate. */
+bool guest_reestablish_again(struct guest *guest, struct error *err) MUST_USE;
+
 /* What a program that waits is given, once and for all: it has consumed it when this returns. */
 struct guest_resumption {
     uint64_t op;

@@ -122,6 +122,12 @@ bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
            guest_fail(guest, "reestablish", "agent_unhealthy", err);
 }
 
+bool guest_reestablish_again(struct guest *guest, struct error *err)
+{
+    guest->generation++;
+    return guest_reestablish(guest, true, err);
+}
+
 bool guest_resume(struct guest *guest, const struct guest_resumption *resumption, struct error *err)
 {
     char entropy[64];

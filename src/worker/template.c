@@ -40,6 +40,9 @@ bool template_make(struct guest *guest, int64_t room, struct template **template
     AUTO_FD int saved = -1;
     int folder = -1;
 
+    /* Answered by the adapter when it is at the gate and has nothing more to load. */
+    if (!guest_reestablish_again(guest, err))
+        return false;
     if (!memory_folder_make(room, &saved, err) || !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
         !guest_save(guest, saved, err))
         return false;
