@@ -71,7 +71,7 @@ static void refuse_text(struct agent *agent, uint64_t id, const char *stage, con
     agent_refuse(agent, id, stage, "invalid_request", &err);
 }
 
-static void hash_self(struct agent *agent, uint8_t digest[BLAKE2B_LEN])
+static void hash_self(struct agent *agent)
 {
     struct blake2b state;
     char piece[8192];
@@ -83,18 +83,16 @@ static void hash_self(struct agent *agent, uint8_t digest[BLAKE2B_LEN])
         blake2b_update(&state, (struct str){piece, (size_t)got});
         at += got;
     }
-    blake2b_final(&state, digest);
+    blake2b_final(&state, agent->digest);
 }
 
 void agent_hello(struct agent *agent)
 {
     struct error err;
 
-    uint8_t digest[BLAKE2B_LEN];
     char nonce[16];
     struct utsname names;
 
-    hash_self(agent, digest);
     if (uname(&names) != 0 || getrandom(nonce, sizeof nonce, 0) != sizeof nonce) {
         error_errno(&err, "saying hello");
         agent_die(agent, &err);
@@ -103,8 +101,8 @@ void agent_hello(struct agent *agent)
     const struct message_hello hello = {
         .protocol = MESSAGE_PROTOCOL,
         .abi = MESSAGE_ABI,
-        .agent_digest = {(const char *)digest, sizeof digest},
-        .boot_nonce = {nonce,                sizeof nonce },
+        .agent_digest = {(const char *)agent->digest, sizeof agent->digest},
+        .boot_nonce = {nonce,                       sizeof nonce        },
         .arch = str_of(names.machine),
         .kernel = str_of(names.release),
         .generation = agent->sandbox.generation,
@@ -388,6 +386,7 @@ int agent_run(struct agent *agent)
     struct error err;
 
     agent->next_stream = 2;
+    hash_self(agent);
     if (start(agent, &err))
         agent_hello(agent);
     else

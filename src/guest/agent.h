@@ -28,6 +28,7 @@ struct agent {
     struct capture *capture; /* one that runs, or NULL */
     uint16_t next_stream;    /* even numbers are ours */
     int self_fd;             /* this binary, for program inits */
+    uint8_t digest[32];      /* of it */
     bool masks_proc;         /* the kernel is shared: hide parts of each /proc */
     bool is_welcome, is_frozen, is_stopping, is_done;
     uint64_t shutdown_id;

@@ -116,6 +116,7 @@ bool harness_prepare(struct harness *harness, enum harness_engine engine, enum s
                                           "image/etc",
                                           "image/tmp",
                                           "image/workspace",
+                                          "image/workspace/old",
                                           "bundle",
                                           "bundle/task",
                                           "bundle/deps",
@@ -141,9 +142,12 @@ bool harness_prepare(struct harness *harness, enum harness_engine engine, enum s
         if (!make_folder(harness, folders[i], err))
             return false;
     }
-    char link[512];
+    char link[512], old[512];
     snprintf(link, sizeof link, "%s/image/link", harness->folder);
+    snprintf(old, sizeof old, "%s/image/workspace/old", harness->folder);
     return chmod(harness->folder, 0755) == 0 && symlink("/etc", link) == 0 &&
+           chown(old, 1000, 1001) == 0 &&
+           harness_write(harness, "image/workspace/old/inner", "below\n", err) &&
            copy_built(harness, "helmr-guest", "platform/helmr-guest", err) &&
            copy_built(harness, "guest_probe", "image/bin/probe", err) &&
            copy_built(harness, "guest_probe", "image/usr/bin/node", err) &&

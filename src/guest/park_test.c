@@ -317,12 +317,16 @@ struct listing {
 static bool list_entry(void *arg, const struct tree_entry *entry, struct error *err)
 {
     struct listing *listing = arg;
-    char line[256];
+    struct str rest = entry->xattrs, name = {0}, value = {0};
+    char line[512];
 
-    snprintf(line, sizeof line, "%d %.*s %o %u %llu>%.*s %llu%s\n", (int)entry->kind,
+    (void)!tree_xattr_next(&rest, &name, &value);
+
+    snprintf(line, sizeof line, "%d %.*s %o %u %llu>%.*s %llu%s%s%.*s\n", (int)entry->kind,
              (int)entry->path.len, entry->path.ptr, entry->mode, entry->uid,
              (unsigned long long)entry->size, (int)entry->target.len, entry->target.ptr,
-             (unsigned long long)entry->link_group, entry->is_linked ? " linked" : "");
+             (unsigned long long)entry->link_group, entry->is_linked ? " linked" : "",
+             entry->is_opaque ? " opaque" : "", (int)name.len, name.ptr ? name.ptr : "");
     return buf_append(&listing->text, str_of(line), err);
 }
 
@@ -348,7 +352,8 @@ static const char everything[] = "1 large 644 1000 1000000> 0\n"
                                  "2 made 750 1000 0> 0\n"
                                  "1 made/one 644 1000 6> 1\n"
                                  "1 made/two 644 1000 0> 1 linked\n"
-                                 "1 made.txt 644 1000 0> 0\n"
+                                 "1 made.txt 644 1000 0> 0user.note\n"
+                                 "2 old 700 1000 0> 0 opaque\n"
                                  "3 pointer 777 1000 0>../made 0\n"
                                  "4 queue 600 1000 0> 0\n";
 
@@ -369,7 +374,7 @@ static void check_tree(struct harness *harness)
     CHECK(strncmp(listing.text.bytes, gone, strlen(gone)) == 0);
     CHECK_STR(listing.text.bytes + strlen(gone), everything);
     CHECK(listing.n_bytes == 1000006 && harness->captured.bytes == listing.n_bytes);
-    CHECK(harness->captured.entries == 8 && harness->captured.skipped == 1);
+    CHECK(harness->captured.entries == 9 && harness->captured.skipped == 1);
     buf_finish(&listing.text);
 
     blake2b_init(&state, (struct str){0});

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "base/own.h"
 
@@ -170,6 +171,9 @@ static void change_workspace(void)
         mkfifo("queue", 0600) != 0 || unlink("from-image") != 0 || fd < 0 ||
         bind(fd, (const struct sockaddr *)&address, sizeof address) != 0)
         _exit(96);
+    if (setxattr("made.txt", "user.note", "x", 1, 0) != 0 || unlink("old/inner") != 0 ||
+        rmdir("old") != 0 || mkdir("old", 0700) != 0)
+        _exit(94);
     FILE *file = fopen("large", "we");
     for (int i = 0; file && i < 1000000; i++)
         fputc(i % 251, file);
