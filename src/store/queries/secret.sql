@@ -59,7 +59,11 @@ WHERE state <> 'disabled' GROUP BY key_id
 UNION ALL SELECT 'invitations', key_id, count(*) FROM invitations
 WHERE status = 'pending' AND expires_ms > $1 GROUP BY key_id
 UNION ALL SELECT 'password_resets', key_id, count(*) FROM password_resets
-WHERE expires_ms > $1 GROUP BY key_id;
+WHERE expires_ms > $1 GROUP BY key_id
+UNION ALL SELECT 'tokens', key_id, count(*) FROM tokens
+WHERE status = 'pending' AND timeout_at_ms > $1 GROUP BY key_id
+UNION ALL SELECT 'public_access_tokens', key_id, count(*) FROM public_access_tokens
+WHERE revoked_ms IS NULL AND expires_ms > $1 GROUP BY key_id;
 
 -- name: key_ids_of_sealed () -> kind, key_id, n
 SELECT 'secrets', key_id, count(*) FROM secrets GROUP BY key_id
