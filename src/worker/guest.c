@@ -113,6 +113,17 @@ static void kill_program(struct guest *guest, int64_t grace_ms)
         guest_break_off(guest, &err);
 }
 
+/* One that is frozen could not hear that it is to end. */
+static void let_go(struct guest *guest)
+{
+    struct message_thaw message = {++guest->number, guest->program};
+    struct error err;
+
+    guest->is_held = false;
+    if (!guest_send(guest, MESSAGE_THAW, &message, &err))
+        guest_break_off(guest, &err);
+}
+
 /* Tells the program, and remembers when to stop asking. */
 static void end_program(struct guest *guest, enum ending ending, const char *reason,
                         int64_t grace_ms)
@@ -123,6 +134,8 @@ static void end_program(struct guest *guest, enum ending ending, const char *rea
 
     guest->ending = ending;
     guest->kill_ms = time_boot_ms() + grace_ms;
+    if (guest->is_held)
+        let_go(guest);
     if (grace_ms > 0 && !guest_send(guest, MESSAGE_CANCEL, &message, &err))
         guest_break_off(guest, &err);
 }

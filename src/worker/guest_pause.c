@@ -23,7 +23,8 @@ bool guest_freeze(struct guest *guest, struct error *err)
     if (!guest_send(guest, MESSAGE_FREEZE, &message, err) ||
         !guest_wait_for(guest, &guest->is_frozen, time_boot_ms() + FREEZE_MS + ANSWER_MS, err))
         return guest_fail(guest, "freeze", "agent_unhealthy", err);
-    return !guest->is_refused ||
+    guest->is_held = !guest->is_refused;
+    return guest->is_held ||
            error_set(err, ERR_CONFLICT, "the program is busy with more than its wait");
 }
 
@@ -31,7 +32,7 @@ bool guest_thaw(struct guest *guest, struct error *err)
 {
     struct message_thaw message = {++guest->number, guest->program};
 
-    guest->is_thawed = false;
+    guest->is_thawed = guest->is_held = false;
     return (guest_send(guest, MESSAGE_THAW, &message, err) &&
             guest_wait_for(guest, &guest->is_thawed, time_boot_ms() + ANSWER_MS, err)) ||
            guest_fail(guest, "thaw", "agent_unhealthy", err);

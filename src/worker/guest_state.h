@@ -30,6 +30,7 @@ struct guest {
     bool awaits_secrets; /* a launched program is getting some */
     bool is_frozen, is_thawed, is_paused, is_reestablished, has_consumed;
     bool is_refused; /* the freeze: the program was busy */
+    bool is_held;    /* frozen and not thawed since */
     uint64_t generation;
     bool is_stirred;    /* something happened that whoever watches should look at */
     bool outlives_stop; /* the end of the worker is told to who watches, not obeyed */

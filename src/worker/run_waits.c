@@ -8,6 +8,8 @@
 #include "worker/run.h"
 #include "worker/worker.h"
 
+enum { FREEZE_RETRY_MS = 10 * 1000 };
+
 int64_t run_active_ms(const struct run *run)
 {
     return run->active_ms + (run->active_since_ms ? time_boot_ms() - run->active_since_ms : 0);
@@ -125,15 +127,38 @@ static bool deliver(struct run *run, bool *is_answered, struct error *err)
     /* One for a wait that is over, told once more, is nobody's. */
     *is_answered =
         lease_take_answer(run->lease, run->wait.is_open ? run->wait.id : "", &arena, &answer);
-    return !*is_answered || (guest_answer(run->guest, run->wait.op, OP_OK, answer, err) &&
+    return !*is_answered || ((!run->wait.is_frozen || guest_thaw(run->guest, err)) &&
+                             guest_answer(run->guest, run->wait.op, OP_OK, answer, err) &&
                              run_tell_resumed(run, "hot", 0, 0, err));
+}
+
+/* An engine that cannot save keeps the program in memory, and still. */
+static bool freeze(struct run *run, struct error *err)
+{
+    AUTO(buf_finish) struct buf text = {.max = KIB(1)};
+    struct json_writer writer = json_begin(&text);
+
+    run->wait.park_ms = time_boot_ms() + FREEZE_RETRY_MS;
+    if (!guest_freeze(run->guest, err))
+        return err->code == ERR_CONFLICT;
+    run->wait.is_frozen = true;
+    run->wait.park_ms = INT64_MAX;
+    json_open(&writer, NULL);
+    json_string(&writer, "level", "info");
+    json_string(&writer, "message",
+                "this engine cannot park: the program stays in memory, frozen, until the answer "
+                "comes");
+    json_close(&writer);
+    if (json_end(&writer, err))
+        output_event(run->output, "run.log", buf_str(&text));
+    return true;
 }
 
 static bool should_park(const struct run *run)
 {
     struct lease_view view = lease_look(run->lease);
 
-    return run->wait.is_open && run->worker->engine->save && !view.cancel_wanted &&
+    return run->wait.is_open && !run->wait.is_frozen && !view.cancel_wanted &&
            (view.park_wanted || view.stop_wanted || atomic_load(&run->worker->draining) ||
             time_boot_ms() >= run->wait.park_ms);
 }
@@ -147,7 +172,9 @@ static bool attend_once(struct run *run, struct error *err)
         return false;
     bool parks = !is_answered && should_park(run);
     lease_forget_park(run->lease);
-    return !parks || run_park(run, err);
+    if (!parks)
+        return true;
+    return run->worker->engine->save ? run_park(run, err) : freeze(run, err);
 }
 
 bool run_attend(struct run *run, struct guest_result *result, struct error *err)
