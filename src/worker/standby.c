@@ -155,6 +155,7 @@ static bool make_cold(struct standby *standby, struct place *place, struct error
            guest_set_up(place->guest, &setup, err) && guest_launch(place->guest, &program, err);
 }
 
+/* That of this kind, or a new one in the place of the one that was not used for longest. */
 static struct shape *shape_of(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
 {
     struct shape *oldest = &standby->shapes[0];
@@ -168,7 +169,7 @@ static struct shape *shape_of(struct standby *standby, const uint8_t key[BLAKE2B
             oldest = shape;
     }
     template_drop(oldest->template);
-    *oldest = (struct shape){0};
+    *oldest = (struct shape){.used_ms = time_boot_ms()};
     memcpy(oldest->key, key, BLAKE2B_LEN);
     return oldest;
 }
@@ -179,31 +180,14 @@ static void renew(struct place *place)
     place->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
 }
 
-/* The first of a kind becomes its template. */
-static bool make_template(struct standby *standby, struct place *place, struct shape *shape,
-                          struct error *err)
-{
-    int64_t room = ((place->spec.memory_mib + place->spec.disk_mib) << 20);
-
-    renew(place);
-    bool made =
-        make_cold(standby, place, err) && template_make(place->guest, room, &shape->template, err);
-    guest_stop(TAKE(place->guest));
-    return made;
-}
-
 static bool make_copy(struct standby *standby, struct place *place, struct error *err)
 {
     const struct guest_listener listener = {ignore_output, NULL, NULL};
     struct shape *shape = shape_of(standby, place->key);
 
+    if (!shape->template)
+        return error_set(err, ERR_NOT_FOUND, "there is no template yet");
     shape->used_ms = time_boot_ms();
-    if (shape->cannot)
-        return error_set(err, ERR_UNSUPPORTED, "this kind cannot be copied");
-    if (!shape->template && !make_template(standby, place, shape, err)) {
-        shape->cannot = true;
-        return false;
-    }
     renew(place);
     if (template_copy(shape->template, standby->worker, &place->spec, &listener, &place->failure,
                       &place->guest, err))
@@ -217,8 +201,6 @@ static bool make(struct standby *standby, struct place *place, struct error *err
 {
     if (standby->worker->engine->restore && make_copy(standby, place, err))
         return true;
-    if (standby->worker->engine->restore)
-        log_debug("no copy of a template", LOG_ERR(err));
     renew(place);
     return make_cold(standby, place, err);
 }
@@ -241,6 +223,41 @@ static void make_one(struct standby *standby, struct place *place)
     else
         clear(place);
     pthread_cond_broadcast(&standby->changed);
+}
+
+/* One that stands by and is of a kind without a template, with the lock held. */
+static struct place *next_kind(struct standby *standby)
+{
+    for (size_t i = 0; i < standby->max; i++) {
+        struct place *place = &standby->places[i];
+        struct shape *shape = place->state == PLACE_READY ? shape_of(standby, place->key) : NULL;
+
+        if (shape && !shape->template && !shape->cannot)
+            return place;
+    }
+    return NULL;
+}
+
+/* When nobody waits: a sandbox of the kind becomes its template. With the lock held; given up
+ * meanwhile. */
+static void make_template(struct standby *standby, const struct place *like)
+{
+    const struct standby_kind kind = {&like->spec, &like->config, like->mount};
+    struct shape *shape = shape_of(standby, like->key);
+    struct place place = {0};
+    struct error err;
+
+    copy_kind(&place, &kind);
+    pthread_mutex_unlock(&standby->lock);
+    int64_t room = (place.spec.memory_mib + place.spec.disk_mib) << 20;
+    renew(&place);
+    shape->cannot = !make_cold(standby, &place, &err) ||
+                    !template_make(place.guest, room, &shape->template, &err);
+    if (shape->cannot)
+        log_debug("no template made", LOG_ERR(&err));
+    guest_stop(place.guest);
+    clear(&place);
+    pthread_mutex_lock(&standby->lock);
 }
 
 static void drop(struct standby *standby, struct place *place)
@@ -289,8 +306,12 @@ static void *standby_main(void *arg)
     while (!standby->is_closing) {
         struct place *wanted = next_wanted(standby);
 
+        struct place *kind = standby->worker->engine->restore ? next_kind(standby) : NULL;
+
         if (wanted)
             make_one(standby, wanted);
+        else if (kind)
+            make_template(standby, kind);
         else
             wait_a_tick(standby);
         tend(standby);
