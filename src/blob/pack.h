@@ -26,9 +26,9 @@ struct pack_record {
 };
 
 struct pack_writer {
-    struct seal_writer *seal; /* borrowed */
-    uint8_t *gathered;        /* the record that is being filled */
-    size_t n_gathered;
+    struct seal_writer *seal; /* borrowed until the end, or until the writer is finished */
+    struct sealing *sealing;  /* full records are sealed beside */
+    size_t n_gathered;        /* bytes of the record that is being filled */
     struct pack_chunk *chunks;
     struct pack_record *records;
     size_t n_chunks, n_records;

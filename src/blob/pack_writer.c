@@ -1,36 +1,30 @@
 #include "base/own.h"
-#include "base/secret.h"
-#include "blob/bytes.h"
 #include "blob/pack.h"
 #include "blob/pack_index.h"
+#include "blob/sealing.h"
 
 bool pack_writer_begin(struct pack_writer *writer, struct seal_writer *seal,
                        const struct seal_plan *plan, struct seal_sink sink, struct error *err)
 {
-    writer->seal = seal;
-    writer->n_gathered = writer->n_chunks = writer->n_records = 0;
-    if (!writer->gathered) {
-        writer->gathered = alloc(SEAL_RAW_MAX);
+    if (!writer->sealing) {
         writer->chunks = alloc(PACK_CHUNKS_MAX * sizeof *writer->chunks);
         writer->records = alloc(PACK_CHUNKS_MAX * sizeof *writer->records);
     }
+    /* Of a pack that was given up, a record may still be under way. */
+    sealing_destroy(writer->sealing);
+    writer->sealing = sealing_create();
+    writer->seal = seal;
+    writer->n_gathered = writer->n_chunks = writer->n_records = 0;
     return seal_writer_begin(seal, plan, sink, err);
 }
 
 static bool flush(struct pack_writer *writer, struct error *err)
 {
-    uint64_t offset = writer->seal->facts.size;
-    struct str raw = {(const char *)writer->gathered, writer->n_gathered};
+    size_t len = writer->n_gathered;
 
-    if (raw.len == 0)
-        return true;
-    if (!seal_writer_record(writer->seal, raw, 0, err))
-        return false;
-    writer->records[writer->n_records++] =
-        (struct pack_record){offset, (uint32_t)(writer->seal->facts.size - offset - SEAL_HEAD_LEN),
-                             (uint32_t)raw.len};
     writer->n_gathered = 0;
-    return true;
+    writer->n_records++;
+    return sealing_give(writer->sealing, writer->seal, writer->records, len, err);
 }
 
 bool pack_writer_add(struct pack_writer *writer, const uint8_t id[CHUNK_ID_LEN], struct str bytes,
@@ -46,21 +40,32 @@ bool pack_writer_add(struct pack_writer *writer, const uint8_t id[CHUNK_ID_LEN],
     chunk->record = (uint32_t)writer->n_records;
     chunk->offset = (uint32_t)writer->n_gathered;
     chunk->len = (uint32_t)bytes.len;
-    memcpy(writer->gathered + writer->n_gathered, bytes.ptr, bytes.len);
+    memcpy(sealing_buffer(writer->sealing) + writer->n_gathered, bytes.ptr, bytes.len);
     writer->n_gathered += bytes.len;
     return true;
 }
 
 bool pack_writer_is_full(const struct pack_writer *writer)
 {
-    return writer->n_chunks == PACK_CHUNKS_MAX || writer->seal->facts.size >= PACK_TARGET;
+    return writer->n_chunks == PACK_CHUNKS_MAX || sealing_size(writer->sealing) >= PACK_TARGET;
+}
+
+/* The last record need not wait for the thread to wake: it is sealed here. */
+static bool end_records(struct pack_writer *writer, struct error *err)
+{
+    struct str raw = {(const char *)sealing_buffer(writer->sealing), writer->n_gathered};
+
+    if (!sealing_end(writer->sealing, err))
+        return false;
+    return raw.len == 0 ||
+           sealing_record(writer->seal, raw, &writer->records[writer->n_records++], err);
 }
 
 bool pack_writer_end(struct pack_writer *writer, struct seal_facts *facts, struct error *err)
 {
     uint8_t trailer[SEAL_TRAILER_LEN];
 
-    if (!flush(writer, err))
+    if (!end_records(writer, err))
         return false;
     uint64_t offset = writer->seal->facts.size, number = writer->seal->n_records;
     struct pack_index index = {writer->chunks, writer->records, writer->n_chunks,
@@ -79,9 +84,7 @@ bool pack_writer_end(struct pack_writer *writer, struct seal_facts *facts, struc
 
 void pack_writer_finish(struct pack_writer *writer)
 {
-    if (writer->gathered)
-        bytes_wipe(writer->gathered, SEAL_RAW_MAX);
-    free(writer->gathered);
+    sealing_destroy(writer->sealing);
     free(writer->chunks);
     free(writer->records);
     *writer = (struct pack_writer){0};

@@ -132,8 +132,8 @@ void saver_destroy(struct saver *saver)
 {
     if (!saver)
         return;
-    auto_close(&saver->draft);
     pack_writer_finish(&saver->pack);
+    auto_close(&saver->draft);
     seal_writer_finish(&saver->seal);
     chunk_table_finish(&saver->known);
     chunk_key_finish(&saver->key);

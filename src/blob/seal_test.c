@@ -212,6 +212,7 @@ TEST(a_key_that_is_not_there_is_told_as_that)
 {
     struct seal_keys old = test_keys(1, 1), rotated = test_keys(0, 3), other = test_keys(2, 1);
     AUTO(buf_finish) struct buf sealed = {0};
+    AUTO(buf_finish) struct buf nothing = {0};
     struct seal_facts facts;
     struct error err;
 
@@ -220,7 +221,7 @@ TEST(a_key_that_is_not_there_is_told_as_that)
     CHECK(!opens(&other, buf_str(&sealed), &err) && err.code == ERR_KEY_MISSING);
     CHECK(strstr(err.text, facts.key_id));
     other.n = 0;
-    CHECK(!seal_bytes(&other, 0, STR("abc"), &sealed, &facts, &err));
+    CHECK(!seal_bytes(&other, 0, STR("abc"), &nothing, &facts, &err));
     CHECK(err.code == ERR_KEY_MISSING);
     rotated.domain = SEAL_CHECKPOINT;
     CHECK(!opens(&rotated, buf_str(&sealed), &err) && err.code == ERR_DAMAGED);

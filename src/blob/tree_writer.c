@@ -97,9 +97,9 @@ void tree_writer_destroy(struct tree_writer *writer)
         return;
     while (writer->top)
         drop_folder(writer);
+    pack_writer_finish(&writer->pack);
     if (writer->pack_fd >= 0)
         close(writer->pack_fd);
-    pack_writer_finish(&writer->pack);
     seal_writer_finish(&writer->seal);
     chunk_key_finish(&writer->key);
     map_finish(&writer->known);
