@@ -68,6 +68,14 @@ static const struct option events_options[] = {
     {0},
 };
 
+static const struct option diff_options[] = {
+    {"from", 0, OPTION_VALUE, "VERSION", "Another version to begin with; image: none at all."},
+    {"to", 0, OPTION_VALUE, "VERSION", "Another version to end with."},
+    {"patch", 0, OPTION_FLAG, NULL, "Show what changed in texts."},
+    {"stat", 0, OPTION_FLAG, NULL, "Count changed lines only."},
+    {0},
+};
+
 static const struct option wait_options[] = {
     {"timeout", 0, OPTION_VALUE, "DURATION", "Stop waiting then; the run goes on."},
     {0},
@@ -198,6 +206,12 @@ static const struct option yes_options[] = {
     "What the run wrote to stdout goes to stdout, what it wrote to stderr to stderr, byte for\n" \
     "byte. A broken connection is resumed without a gap.\n\n"
 
+#define DIFF_HELP                                                                                 \
+    "A and B are runs or workspaces. Of one run: what it changed since it began; of one\n"        \
+    "workspace: what its last version changed; of two: what differs between their newest\n"       \
+    "versions. A line each: A added, M modified, D deleted, T of another type, R renamed. What\n" \
+    "came with the image is in no version, so a file of it that was changed counts as added.\n\n"
+
 #define EVENTS_HELP "One JSON object per line, oldest first.\n\n"
 
 const struct command cli_commands[] = {
@@ -269,6 +283,17 @@ const struct command cli_commands[] = {
      .run = run_logs_command,
      .min_args = 1,
      .max_args = 1,
+     },
+    {
+     .name = "diff",
+     .args = "A [B]",
+     .summary = "show what a run changed, or how two differ",
+     .help = DIFF_HELP "  helmr diff 01981f4e-…\n  helmr diff 01981f4e-… 01981f5a-… --patch",
+     .options = diff_options,
+     .common = common,
+     .run = diff_command,
+     .min_args = 1,
+     .max_args = 2,
      },
     {
      .name = "events",
