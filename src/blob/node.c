@@ -4,7 +4,7 @@
 
 #include "blob/bytes.h"
 
-enum { FLAG_OPAQUE = 1, COUNT_LEN = 4 };
+enum { FLAG_OPAQUE = 1, FLAG_COVER = 2, COUNT_LEN = 4 };
 
 /* Where the fields of an entry's head are. */
 enum {
@@ -41,7 +41,8 @@ static void head_of(const struct node_entry *entry, uint8_t head[HEAD_LEN])
     memset(head, 0, HEAD_LEN);
     head[AT_NAME_LEN] = (uint8_t)entry->name.len;
     head[AT_KIND] = (uint8_t)entry->kind;
-    head[AT_FLAGS] = entry->is_opaque ? FLAG_OPAQUE : 0;
+    head[AT_FLAGS] =
+        (uint8_t)((entry->is_opaque ? FLAG_OPAQUE : 0) | (entry->is_cover ? FLAG_COVER : 0));
     put_u32(head + AT_MODE, entry->mode);
     put_u32(head + AT_UID, entry->uid);
     put_u32(head + AT_GID, entry->gid);
@@ -61,6 +62,7 @@ static void add_entry(struct blake2b *hash, const struct node_entry *entry, bool
     uint8_t head[HEAD_LEN];
 
     shown.n_chunks = 0;
+    shown.is_cover = false;
     if (!is_whole) {
         shown.mtime_ns = 0;
         shown.link_group = 0;
@@ -218,7 +220,7 @@ static bool decode_entry(struct str *rest, struct arena *arena, struct node_entr
     if (!take(rest, HEAD_LEN, &piece, err))
         return false;
     const uint8_t *head = (const uint8_t *)piece.ptr;
-    if (head[AT_NAME_LEN + 1] || head[AT_FLAGS] & ~FLAG_OPAQUE)
+    if (head[AT_NAME_LEN + 1] || head[AT_FLAGS] & ~(FLAG_OPAQUE | FLAG_COVER))
         return damaged(err);
     *entry = (struct node_entry){
         .kind = (enum tree_kind)head[AT_KIND],
@@ -229,6 +231,7 @@ static bool decode_entry(struct str *rest, struct arena *arena, struct node_entr
         .size = get_u64(head + AT_SIZE),
         .link_group = get_u64(head + AT_GROUP),
         .is_opaque = head[AT_FLAGS] & FLAG_OPAQUE,
+        .is_cover = head[AT_FLAGS] & FLAG_COVER,
     };
     return decode_parts(head, rest, arena, entry, err);
 }

@@ -29,6 +29,7 @@ struct node_entry {
     uint64_t size, link_group;
     struct str target, xattrs;
     bool is_opaque;
+    bool is_cover;               /* the image has something at this path, too; part of no digest */
     uint8_t digest[BLAKE2B_LEN]; /* of a file's bytes; the tree digest of a directory */
     uint8_t root[BLAKE2B_LEN];   /* the root digest of a directory */
     const struct node_chunk *chunks;

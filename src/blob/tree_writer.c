@@ -320,6 +320,7 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
         .target = given->target.len ? arena_str(&folder->arena, given->target) : (struct str){0},
         .xattrs = given->xattrs.len ? arena_str(&folder->arena, given->xattrs) : (struct str){0},
         .is_opaque = given->is_opaque,
+        .is_cover = given->is_cover,
     };
     writer->n_entries++;
     writer->n_bytes += given->size;

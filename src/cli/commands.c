@@ -210,7 +210,7 @@ static const struct option yes_options[] = {
     "A and B are runs or workspaces. Of one run: what it changed since it began; of one\n"        \
     "workspace: what its last version changed; of two: what differs between their newest\n"       \
     "versions. A line each: A added, M modified, D deleted, T of another type, R renamed. What\n" \
-    "came with the image is in no version, so a file of it that was changed counts as added.\n\n"
+    "the image holds is in no version, so of its files only the new content can be shown.\n\n"
 
 #define EVENTS_HELP "One JSON object per line, oldest first.\n\n"
 

@@ -99,6 +99,7 @@ void capture_begin(struct agent *agent, const struct message_capture *message)
         .piece = {.max = STEP_ROOM},
     };
     walk_init(&capture->walk, agent->sandbox.upper_fd, judge, agent);
+    capture->walk.lower_fd = agent->sandbox.lower_fd;
     blake2b_init(&capture->digest, (struct str){0});
     agent->capture = capture;
 }

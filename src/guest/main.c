@@ -68,7 +68,7 @@ static bool prepare(struct agent *agent, const char *where)
 
 int main(int argc, char **argv)
 {
-    struct agent agent = {.self_fd = -1, .sandbox.upper_fd = -1};
+    struct agent agent = {.self_fd = -1, .sandbox.upper_fd = -1, .sandbox.lower_fd = -1};
     const char *where = NULL;
     long main_pid;
 

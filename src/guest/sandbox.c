@@ -159,7 +159,8 @@ static bool setup_workspace(struct sandbox *sandbox, const struct message_setup 
         return true;
     /* Opened now: later there may be no way to it. */
     sandbox->upper_fd = open("/scratch/ws/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (sandbox->upper_fd < 0)
+    sandbox->lower_fd = open(lower, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (sandbox->upper_fd < 0 || sandbox->lower_fd < 0)
         return error_errno(err, "open the workspace's changes");
     return mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err);
 }

@@ -18,6 +18,7 @@ struct walk_folder {
     struct walk_folder *parent;
     struct arena arena;
     int fd;
+    int lower_fd; /* of what is below and can be seen through it, or -1 */
     char **names; /* sorted */
     size_t n, next, cap;
     size_t path_len; /* of the walk's path while here */
@@ -27,6 +28,7 @@ void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
 {
     *walk = (struct walk){
         .root_fd = root_fd,
+        .lower_fd = -1,
         .path = {.max = TREE_PATH_MAX},
         .judge = judge,
         .arg = arg,
@@ -37,6 +39,7 @@ void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
 static void folder_destroy(struct walk_folder *folder)
 {
     auto_close(&folder->fd);
+    auto_close(&folder->lower_fd);
     free(folder->names);
     arena_finish(&folder->arena);
     free(folder);
@@ -111,14 +114,15 @@ static bool read_names(const struct walk *walk, struct walk_folder *folder, stru
     return is_fine;
 }
 
-/* Takes the descriptor. */
-static bool enter_folder(struct walk *walk, int fd, struct error *err)
+/* Takes the descriptors. */
+static bool enter_folder(struct walk *walk, int fd, int lower_fd, struct error *err)
 {
     struct walk_folder *folder = alloc(sizeof *folder);
 
     *folder = (struct walk_folder){
         .parent = walk->folder,
         .fd = fd,
+        .lower_fd = lower_fd,
         .path_len = walk->path.len,
     };
     walk->folder = folder;
@@ -162,6 +166,23 @@ static bool read_xattrs(int fd, struct buf *out, struct error *err)
             return false;
     }
     return true;
+}
+
+/* Whether the name is there without what was laid over it. */
+static bool is_below(const struct walk *walk, const char *name)
+{
+    struct stat info;
+
+    return walk->folder->lower_fd >= 0 &&
+           fstatat(walk->folder->lower_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The directory of that name below, or -1. */
+static int open_below(const struct walk *walk, const char *name)
+{
+    if (walk->folder->lower_fd < 0)
+        return -1;
+    return openat(walk->folder->lower_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static bool put_entry(struct walk *walk, struct tree_entry *entry, const struct stat *info,
@@ -219,7 +240,7 @@ static bool put_file(struct walk *walk, const char *name, const struct stat *inf
                      struct error *err)
 {
     AUTO(buf_finish) struct buf xattrs = {.max = TREE_XATTRS_MAX};
-    struct tree_entry entry = {.kind = TREE_FILE};
+    struct tree_entry entry = {.kind = TREE_FILE, .is_cover = is_below(walk, name)};
 
     note_link(walk, info, &entry);
     if (entry.is_linked)
@@ -260,8 +281,11 @@ static bool put_folder(struct walk *walk, const char *name, const struct stat *i
         .kind = TREE_DIRECTORY,
         .xattrs = buf_str(&xattrs),
         .is_opaque = is_opaque(fd),
+        .is_cover = is_below(walk, name),
     };
-    return put_entry(walk, &entry, info, out, err) && enter_folder(walk, take_fd(&fd), err);
+    if (!put_entry(walk, &entry, info, out, err))
+        return false;
+    return enter_folder(walk, take_fd(&fd), entry.is_opaque ? -1 : open_below(walk, name), err);
 }
 
 static bool put_symlink(struct walk *walk, const char *name, const struct stat *info,
@@ -275,6 +299,7 @@ static bool put_symlink(struct walk *walk, const char *name, const struct stat *
     struct tree_entry entry = {
         .kind = TREE_SYMLINK,
         .target = {target, (size_t)len},
+        .is_cover = is_below(walk, name),
     };
     return put_entry(walk, &entry, info, out, err);
 }
@@ -282,7 +307,7 @@ static bool put_symlink(struct walk *walk, const char *name, const struct stat *
 static bool put_any(struct walk *walk, const char *name, const struct stat *info, struct buf *out,
                     struct error *err)
 {
-    struct tree_entry entry = {.kind = TREE_FIFO};
+    struct tree_entry entry = {.kind = TREE_FIFO, .is_cover = is_below(walk, name)};
 
     switch (info->st_mode & S_IFMT) {
     case S_IFREG: return put_file(walk, name, info, out, err);
@@ -292,7 +317,10 @@ static bool put_any(struct walk *walk, const char *name, const struct stat *info
     default: break;
     }
     if (S_ISCHR(info->st_mode) && info->st_rdev == makedev(0, 0)) {
-        entry.kind = TREE_WHITEOUT;
+        /* Of what a program made and took away again the overlay may leave one, too. */
+        if (walk->lower_fd >= 0 && !entry.is_cover)
+            return true;
+        entry = (struct tree_entry){.kind = TREE_WHITEOUT};
         return put_entry(walk, &entry, info, out, err);
     }
     walk->n_skipped++;
@@ -317,7 +345,7 @@ static bool is_left_whole(struct walk *walk, const char *name, const struct stat
     *is = true;
     if (fd < 0)
         return fail_here(walk, "open", err);
-    bool is_fine = enter_folder(walk, take_fd(&fd), err);
+    bool is_fine = enter_folder(walk, take_fd(&fd), -1, err);
     for (size_t i = 0; is_fine && *is && i < walk->folder->n; i++) {
         const char *child = walk->folder->names[i];
         struct stat inside;
@@ -367,7 +395,11 @@ static bool begin(struct walk *walk, struct buf *out, struct error *err)
     if (fd < 0 || fstat(fd, &info) != 0)
         return error_errno(err, "open the root of a walk");
     walk->device = info.st_dev;
-    return tree_encode_start(out, err) && enter_folder(walk, take_fd(&fd), err);
+    AUTO_FD int lower =
+        walk->lower_fd < 0 ? -1 : openat(walk->lower_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (walk->lower_fd >= 0 && lower < 0)
+        return error_errno(err, "open what a walk is laid over");
+    return tree_encode_start(out, err) && enter_folder(walk, take_fd(&fd), take_fd(&lower), err);
 }
 
 static bool read_piece(struct walk *walk, struct buf *out, struct error *err)

@@ -19,6 +19,7 @@ struct walk_folder;
 
 struct walk {
     int root_fd;  /* borrowed */
+    int lower_fd; /* borrowed: what the directory is laid over, or -1; set after walk_init */
     dev_t device; /* the walk stays on it */
     struct walk_folder *folder;
     struct buf path;

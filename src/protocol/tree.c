@@ -2,7 +2,7 @@
 
 #include "base/own.h"
 
-enum { KIND_END = 0, FLAG_OPAQUE = 1, FLAG_LINKED = 2, XATTR_HEAD = 6 };
+enum { KIND_END = 0, FLAG_OPAQUE = 1, FLAG_LINKED = 2, FLAG_COVER = 4, XATTR_HEAD = 6 };
 
 static const char magic[TREE_MAGIC_LEN + 1] = "HLMRTR01";
 
@@ -119,7 +119,7 @@ static bool xattrs_are_fine(struct str xattrs)
 static const char *fault_of(const struct tree_entry *entry)
 {
     bool is_file = entry->kind == TREE_FILE, is_link = entry->kind == TREE_SYMLINK;
-    bool has_facts = entry->mode || entry->uid || entry->gid || entry->mtime_ns;
+    bool has_facts = entry->mode || entry->uid || entry->gid || entry->mtime_ns || entry->is_cover;
 
     if (entry->kind < TREE_FILE || entry->kind > TREE_WHITEOUT)
         return "is of no kind";
@@ -161,7 +161,8 @@ bool tree_encode_entry(struct buf *out, const struct tree_entry *entry, struct e
 
     if (!check_entry(entry, err))
         return false;
-    unsigned flags = (entry->is_opaque ? FLAG_OPAQUE : 0u) | (entry->is_linked ? FLAG_LINKED : 0u);
+    unsigned flags = (entry->is_opaque ? FLAG_OPAQUE : 0u) | (entry->is_linked ? FLAG_LINKED : 0u) |
+                     (entry->is_cover ? FLAG_COVER : 0u);
     put(head, AT_KIND, 1, entry->kind);
     put(head, AT_FLAGS, 1, flags);
     put(head, AT_PATH_LEN, 2, entry->path.len);
@@ -286,9 +287,10 @@ static bool take_entry(struct tree_decoder *decoder, struct error *err)
         .link_group = get(head, AT_GROUP, 8),
         .is_opaque = flags & FLAG_OPAQUE,
         .is_linked = flags & FLAG_LINKED,
+        .is_cover = flags & FLAG_COVER,
     };
 
-    if (flags & ~(FLAG_OPAQUE | FLAG_LINKED) || get(head, AT_ZERO, 2))
+    if (flags & ~(FLAG_OPAQUE | FLAG_LINKED | FLAG_COVER) || get(head, AT_ZERO, 2))
         return error_set(err, ERR_INVALID, "an entry of a tree says what nobody knows");
     if (!check_entry(&entry, err) || !check_place(decoder, &entry, err) ||
         !note_place(decoder, &entry, err) || !decoder->on_entry(decoder->arg, &entry, err))

@@ -47,6 +47,7 @@ struct tree_entry {
     uint64_t link_group; /* of files with more than one name: from 1 on; 0: none */
     bool is_linked;      /* the contents came with an earlier entry of the group; size is 0 */
     bool is_opaque;      /* a directory that hides what is below it */
+    bool is_cover;       /* there is something at this path without it, too; no whiteout says so */
 };
 
 /* Called for every entry; what it holds is borrowed until the next call of tree_decode. */

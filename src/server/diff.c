@@ -52,10 +52,12 @@ static bool is_folder(const struct node_entry *entry)
     return entry && entry->kind == TREE_DIRECTORY;
 }
 
-/* A path that a version marks as gone is there without it, whatever it is. */
+/* What a version marks as gone, or is laid over, is there without it, whatever it is. */
 static bool is_there(const struct node_entry *entry, const struct node_entry *other)
 {
-    return entry ? entry->kind != TREE_WHITEOUT : other->kind == TREE_WHITEOUT;
+    if (entry)
+        return entry->kind != TREE_WHITEOUT;
+    return other->kind == TREE_WHITEOUT || other->is_cover;
 }
 
 static bool has_other_owner(const struct node_entry *a, const struct node_entry *b)
@@ -151,6 +153,8 @@ static bool compare(struct diff *diff, struct str path, const struct node_entry 
         fine = compare_entries(diff, path, before, after, err);
     else if (was != is)
         fine = appear(diff, is ? DIFF_ADDED : DIFF_DELETED, path, before, after, err);
+    else if (was && !is_folder(before) && !is_folder(after))
+        fine = note(diff, DIFF_MODIFIED, path, before, after, err);
     return fine &&
            ((!is_folder(before) && !is_folder(after)) || descend(diff, path, before, after, err));
 }

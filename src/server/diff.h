@@ -1,8 +1,9 @@
 /* What differs between two stored trees, by path.
  *
  * Directories whose digests are equal are not looked into, and one that is only on the way to a
- * change is none itself. What an image holds is in no version: a path that a version marks as gone
- * counts as there before it. Nothing but the store is read, and nothing of the trees is run.
+ * change is none itself. What an image holds is in no version: of it is only known what
+ * a version marks as gone or is laid over. Nothing but the store is read, and nothing of the trees
+ * is run.
  */
 #pragma once
 

@@ -13,6 +13,7 @@ struct sample {
     enum tree_kind kind;
     const char *path, *text; /* contents of a file, target of a symlink */
     uint32_t mode;
+    bool is_cover;
 };
 
 static const struct sample first[] = {
@@ -27,17 +28,18 @@ static const struct sample first[] = {
 };
 
 static const struct sample second[] = {
-    {TREE_FILE,      "binary",       "a\001b",           0644},
-    {TREE_FILE,      "changed.txt",  "one\n2\nthree\n",  0644},
-    {TREE_WHITEOUT,  "from-image",   NULL,               0   },
-    {TREE_DIRECTORY, "new",          NULL,               0755},
-    {TREE_FILE,      "new/deep.txt", "hello",            0600},
-    {TREE_SYMLINK,   "new/link",     "deep.txt",         0777},
-    {TREE_FILE,      "new-name",     "the same bytes\n", 0644},
-    {TREE_DIRECTORY, "same",         NULL,               0755},
-    {TREE_FILE,      "same/file",    "untouched\n",      0644},
-    {TREE_FILE,      "tool.sh",      "#!/bin/sh\n",      0755},
-    {TREE_SYMLINK,   "turns",        "changed.txt",      0777},
+    {TREE_FILE, "binary", "a\001b", 0644},
+    {TREE_FILE, "changed.txt", "one\n2\nthree\n", 0644},
+    {TREE_FILE, "covered", "mine\n", 0644, true},
+    {TREE_WHITEOUT, "from-image", NULL, 0},
+    {TREE_DIRECTORY, "new", NULL, 0755},
+    {TREE_FILE, "new/deep.txt", "hello", 0600},
+    {TREE_SYMLINK, "new/link", "deep.txt", 0777},
+    {TREE_FILE, "new-name", "the same bytes\n", 0644},
+    {TREE_DIRECTORY, "same", NULL, 0755},
+    {TREE_FILE, "same/file", "untouched\n", 0644},
+    {TREE_FILE, "tool.sh", "#!/bin/sh\n", 0755},
+    {TREE_SYMLINK, "turns", "changed.txt", 0777},
 };
 
 struct stage {
@@ -80,6 +82,7 @@ static bool add(struct tree_writer *writer, const struct sample *sample, struct 
         .kind = sample->kind,
         .path = str_of(sample->path),
         .mode = sample->mode,
+        .is_cover = sample->is_cover,
         .size = sample->kind == TREE_FILE ? text.len : 0,
         .target = sample->kind == TREE_SYMLINK ? text : (struct str){0},
     };
@@ -170,13 +173,14 @@ SERVICE_TEST(a_run_shows_what_it_changed_since_it_began)
     CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 200);
     CHECK_STR(service_text(service, "to_version_id"), left.version);
     CHECK_STR(service_text(service, "from_version_id"), "");
-    CHECK_STR(changes(service), "added binary, added changed.txt, deleted from-image, "
-                                "added new/deep.txt, added new/link, added new-name, "
-                                "added same/file, added tool.sh, added turns");
-    CHECK_STR(service_text(service, "entries.2.type"), "other");
-    CHECK_STR(service_text(service, "entries.4.type"), "symlink");
-    CHECK(service_int(service, "entries.3.size_after") == 5);
-    CHECK(service_int(service, "entries.3.mode_after") == 0600);
+    CHECK_STR(changes(service),
+              "added binary, added changed.txt, modified covered, deleted from-image, "
+              "added new/deep.txt, added new/link, added new-name, "
+              "added same/file, added tool.sh, added turns");
+    CHECK_STR(service_text(service, "entries.3.type"), "other");
+    CHECK_STR(service_text(service, "entries.5.type"), "symlink");
+    CHECK(service_int(service, "entries.4.size_after") == 5);
+    CHECK(service_int(service, "entries.4.mode_after") == 0600);
 }
 
 SERVICE_TEST(two_versions_differ_in_every_way_a_path_can)
@@ -188,22 +192,23 @@ SERVICE_TEST(two_versions_differ_in_every_way_a_path_can)
     const char *query =
         arena_printf(&service->arena, "?from=%s&to=%s&patch=1", before.version, after.version);
     CHECK_STATUS(service, ask(&stage, "workspaces", after.workspace, query), 200);
-    CHECK_STR(changes(service),
-              "added binary, modified changed.txt, deleted empty, deleted from-image, "
-              "deleted gone.txt, added new/deep.txt, added new/link, renamed new-name, "
-              "mode_changed tool.sh, type_changed turns");
+    CHECK_STR(
+        changes(service),
+        "added binary, modified changed.txt, modified covered, deleted empty, deleted from-image, "
+        "deleted gone.txt, added new/deep.txt, added new/link, renamed new-name, "
+        "mode_changed tool.sh, type_changed turns");
     CHECK_STR(service_text(service, "entries.1.patch"),
               "--- a/changed.txt\n+++ b/changed.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
-    CHECK_STR(service_text(service, "entries.4.patch"),
-              "--- a/gone.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-bye\n");
     CHECK_STR(service_text(service, "entries.5.patch"),
+              "--- a/gone.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-bye\n");
+    CHECK_STR(service_text(service, "entries.6.patch"),
               "--- /dev/null\n+++ b/new/deep.txt\n@@ -0,0 +1,1 @@\n+hello\n"
               "\\ No newline at end of file\n");
     CHECK(service_says(service, "\"binary\":true"));
-    CHECK_STR(service_text(service, "entries.7.path_before"), "old-name");
-    CHECK(service_int(service, "entries.8.mode_before") == 0644);
-    CHECK(service_int(service, "entries.8.mode_after") == 0755);
-    CHECK_STR(service_text(service, "entries.8.patch"), "");
+    CHECK_STR(service_text(service, "entries.8.path_before"), "old-name");
+    CHECK(service_int(service, "entries.9.mode_before") == 0644);
+    CHECK(service_int(service, "entries.9.mode_after") == 0755);
+    CHECK_STR(service_text(service, "entries.9.patch"), "");
 }
 
 SERVICE_TEST(pages_and_paths_narrow_a_difference)
@@ -215,15 +220,16 @@ SERVICE_TEST(pages_and_paths_narrow_a_difference)
     CHECK_STR(changes(service), "added new/deep.txt, added new/link");
     CHECK_STATUS(service, ask(&stage, "runs", left.run, "?limit=4"), 200);
     CHECK_STR(changes(service),
-              "added binary, added changed.txt, deleted from-image, added new/deep.txt");
+              "added binary, added changed.txt, modified covered, deleted from-image");
     const char *next =
         arena_printf(&service->arena, "?limit=4&cursor=%s", service_text(service, "next_cursor"));
     CHECK_STATUS(service, ask(&stage, "runs", left.run, next), 200);
-    CHECK_STR(changes(service), "added new/link, added new-name, added same/file, added tool.sh");
+    CHECK_STR(changes(service),
+              "added new/deep.txt, added new/link, added new-name, added same/file");
     next =
         arena_printf(&service->arena, "?limit=4&cursor=%s", service_text(service, "next_cursor"));
     CHECK_STATUS(service, ask(&stage, "runs", left.run, next), 200);
-    CHECK_STR(changes(service), "added turns");
+    CHECK_STR(changes(service), "added tool.sh, added turns");
     CHECK_STR(service_text(service, "next_cursor"), "");
     CHECK_STATUS(service, ask(&stage, "runs", left.run, "?cursor=!"), 400);
     CHECK_STR(service_text(service, "code"), "invalid_cursor");
