@@ -175,6 +175,7 @@ void lease_answer(struct lease_table *table, struct str id, struct str wait_id, 
         free(lease->answer);
         lease->answer = alloc(answer.len + 1);
         memcpy(lease->answer, answer.ptr, answer.len);
+        lease->answer[answer.len] = '\0';
         wake(lease);
     }
     pthread_mutex_unlock(&table->lock);
