@@ -312,7 +312,7 @@ struct complete_body {
 };
 
 static const struct json_field complete_fields[] = {
-    {"data", JSON_RAW, offsetof(struct complete_body, data), OPTIONAL, .max = 2 * WAIT_DATA_MAX},
+    {"data", JSON_RAW, offsetof(struct complete_body, data), OPTIONAL, .max = WAIT_RAW_MAX},
     {0},
 };
 
@@ -344,8 +344,7 @@ bool public_token_complete(struct call *call, struct response *res, struct error
 static bool callback_data(struct call *call, struct str *data, struct error *err)
 {
     static const struct json_field wrapped[] = {
-        {"data", JSON_RAW, offsetof(struct complete_body, data), REQUIRED,
-         .max = 2 * WAIT_DATA_MAX},
+        {"data", JSON_RAW, offsetof(struct complete_body, data), REQUIRED, .max = WAIT_RAW_MAX},
         {0},
     };
     struct str text = call->request->body;

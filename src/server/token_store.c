@@ -213,7 +213,7 @@ bool token_drop(struct tx *tx, const char *id, struct str reason, struct error *
 {
     AUTO(arena_finish) struct arena arena = {0};
     const struct token_end end = {.on = TOKEN_CANCEL, .reason = reason};
-    struct token_row token;
+    struct token_row token = {0};
 
     return token_load(tx, id, &arena, &token, err) &&
            (token.state != TOKEN_PENDING || move(tx, &token, &end, err));

@@ -124,7 +124,7 @@ struct complete_body {
 };
 
 static const struct json_field complete_fields[] = {
-    {"data", JSON_RAW, offsetof(struct complete_body, data), OPTIONAL, .max = 2 * WAIT_DATA_MAX},
+    {"data", JSON_RAW, offsetof(struct complete_body, data), OPTIONAL, .max = WAIT_RAW_MAX},
     {0},
 };
 

@@ -16,6 +16,7 @@
 
 enum {
     WAIT_DATA_MAX = 256 * 1024,                /* an answer */
+    WAIT_RAW_MAX = 2 * WAIT_DATA_MAX,          /* the same, as others may write it */
     WAIT_DECISION_MAX = WAIT_DATA_MAX + 32768, /* the same, with what it came to; or a reason */
     WAIT_METADATA_MAX = 64 * 1024,
 };
