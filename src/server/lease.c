@@ -229,7 +229,9 @@ static bool deliver_again(struct server *server, struct tx *tx, const struct lea
     enum run_event on = fault->on == LEASE_REJECT ? RUN_REJECT : RUN_LEASE_OVER;
     const char *from = verdict->checkpoint_id;
     bool is_last = run->dispatches >= server->config->max_dispatches && !verdict->was_resuming;
-    int64_t delay = fault->on == LEASE_REJECT ? redelivery_delay_ms(run->dispatches - 1) : 0;
+    /* Another checkpoint is another try: there is nothing to wait for. */
+    bool is_later = fault->on == LEASE_REJECT && !fault->is_damaged;
+    int64_t delay = is_later ? redelivery_delay_ms(run->dispatches - 1) : 0;
     int64_t at = time_now_ms() + delay;
 
     bool queued = from ? run_requeue_from(tx, run, on, at, from, wakes, err)

@@ -5,6 +5,7 @@
 #include "server/event.h"
 #include "server/object_refs.h"
 #include "server/resume.h"
+#include "server/versions.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -174,6 +175,14 @@ static bool names_manifest(const struct wire_checkpoint_stage *stage)
     return false;
 }
 
+/* The workspace as it is in the checkpoint, for those who look at it while the run is parked. */
+static bool publish_version(struct park *park, const struct wire_checkpoint_stage *wanted,
+                            struct error *err)
+{
+    return !wanted->has_version || version_publish(park->server, park->tx, &wanted->version,
+                                                   park->run.id, VERSION_SYSTEM, &park->wakes, err);
+}
+
 static bool stage(struct park *park, const struct wire_checkpoint_stage *wanted, struct error *err)
 {
     struct str facts = find_facts(park, err);
@@ -184,10 +193,11 @@ static bool stage(struct park *park, const struct wire_checkpoint_stage *wanted,
     if (!names_manifest(wanted))
         return error_set(err, ERR_INVALID, "/objects lacks the manifest");
     return object_refs_add(park->server, park->tx, id, &wanted->objects, park->call->arena, err) &&
+           publish_version(park, wanted, err) &&
            STORE(park->tx, &checkpoint_fill, NULL, NULL, err, V_TEXT(id), V_STR(wanted->manifest),
                  V_STR(wanted->key_id), V_STR(wanted->compat), V_STR(facts), V_INT(wanted->op),
-                 V_INT(wanted->can_fork), V_NULL, V_INT(wanted->logical_bytes),
-                 V_INT(wanted->stored_bytes)) &&
+                 V_INT(wanted->can_fork), wanted->has_version ? V_STR(wanted->version.id) : V_NULL,
+                 V_INT(wanted->logical_bytes), V_INT(wanted->stored_bytes)) &&
            checkpoint_move_by(park->tx, &park->checkpoint, CHECKPOINT_STAGE, park->now, err) &&
            commit(park, err);
 }

@@ -52,3 +52,8 @@ struct resume_verdict {
 bool resume_after_loss(struct tx *tx, const struct lease_row *lease, const struct run_row *run,
                        const struct lease_fault *fault, struct arena *arena, struct wakes *wakes,
                        struct resume_verdict *verdict, struct error *err) MUST_USE;
+
+/* Why no worker of its group takes a run that is queued with a checkpoint: by key and by facts.
+ * *words is NULL when one could, or when it is not queued so; else it is in the arena. */
+bool resume_obstacle(struct tx *tx, const char *run_id, struct arena *arena, const char **words,
+                     struct error *err) MUST_USE;

@@ -73,6 +73,14 @@ int worker_open(struct test_worker *worker)
     return status;
 }
 
+static const char *checkpoint_facts(struct test_worker *worker)
+{
+    return arena_printf(&worker->service->arena,
+                        ",\"memory_checkpoint\":true,\"checkpoint_key_id\":\"%s\","
+                        "\"compat\":\"%s\",\"compat_facts\":{\"engine_build\":\"%s\"}",
+                        worker->key_id, worker->compat, worker->compat);
+}
+
 int worker_activate_as(struct test_worker *worker, const char *grade)
 {
     return worker_post(
@@ -84,9 +92,10 @@ int worker_activate_as(struct test_worker *worker, const char *grade)
                      "\"grade\":\"%s\",\"engine_build\":\"b\",\"accelerated\":false,"
                      "\"rootfs_digest\":\"r\",\"guest_abi\":1,\"vcpus\":64,\"memory_mib\":65536,"
                      "\"disk_mib\":65536,\"execution_slots\":16,\"build_slots\":4,"
-                     "\"max_vcpus\":64,\"max_memory_mib\":65536}}",
+                     "\"max_vcpus\":64,\"max_memory_mib\":65536%s}}",
                      (long long)worker->epoch,
-                     worker->roles ? worker->roles : "[\"run\",\"build\"]", grade));
+                     worker->roles ? worker->roles : "[\"run\",\"build\"]", grade,
+                     worker->compat ? checkpoint_facts(worker) : ""));
 }
 
 int worker_beat_now(struct test_worker *worker, const char *instances)
@@ -122,7 +131,9 @@ bool worker_join(struct test_worker *worker, struct service *service, const char
                                    .name = name,
                                    .machine = name,
                                    .grade = worker->grade,
-                                   .roles = worker->roles};
+                                   .roles = worker->roles,
+                                   .compat = worker->compat,
+                                   .key_id = worker->key_id};
     return read_bootstrap(service, &token) && worker_register(worker, token) == 200 &&
            worker_open(worker) == 200 &&
            worker_activate_as(worker, worker->grade ? worker->grade : "user-kernel") == 200;
@@ -148,7 +159,7 @@ bool worker_take(struct test_worker *worker, const char *kind)
     struct service *service = worker->service;
     struct test_room room = large_room;
     const char *accept = arena_printf(&service->arena, "[\"%s\"]", kind);
-    bool is_run = strcmp(kind, "run") == 0;
+    bool is_run = strcmp(kind, "build") != 0;
 
     room.slots = room.build_slots = 1;
     if (worker_poll(worker, accept, &room, 0, "[]") != 200 ||
@@ -165,6 +176,10 @@ bool worker_take(struct test_worker *worker, const char *kind)
     worker->sequence = service_int(service, "grants.0.sequence");
     worker->attempt = service_int(service, "grants.0.run.attempt");
     worker->expires_ms = service_int(service, "grants.0.expires_ms");
+    if (strcmp(kind, "resume") == 0) {
+        snprintf(worker->wait, ID_TEXT, "%s", service_text(service, "grants.0.resume.wait_id"));
+        worker->resume_version = service_int(service, "grants.0.resume.resume_version");
+    }
     return true;
 }
 
@@ -196,6 +211,60 @@ int lease_start(struct test_worker *worker)
     if (status == 200)
         worker->expires_ms = service_int(worker->service, "expires_ms");
     return status;
+}
+
+int checkpoint_begin(struct test_worker *worker, const char *wait)
+{
+    struct arena *arena = &worker->service->arena;
+
+    snprintf(worker->wait, ID_TEXT, "%s", wait);
+    id_make(worker->checkpoint);
+    return lease_post(worker, "checkpoint/begin",
+                      arena_printf(arena, ",\"wait_id\":\"%s\",\"checkpoint_id\":\"%s\"", wait,
+                                   worker->checkpoint));
+}
+
+int checkpoint_stage(struct test_worker *worker)
+{
+    struct arena *arena = &worker->service->arena;
+    const char *manifest = worker_put(worker, arena_printf(arena, "list %s", worker->checkpoint));
+    const char *pack = worker_put(worker, arena_printf(arena, "pack %s", worker->checkpoint));
+
+    return lease_post(worker, "checkpoint/stage",
+                      arena_printf(arena,
+                                   ",\"checkpoint_id\":\"%s\",\"manifest\":\"%s\","
+                                   "\"key_id\":\"%s\",\"compat\":\"%s\",\"objects\":["
+                                   "{\"digest\":\"%s\",\"size\":1},{\"digest\":\"%s\","
+                                   "\"size\":1}],\"logical_bytes\":20,\"stored_bytes\":10,"
+                                   "\"op\":1,\"ms\":5,\"can_fork\":true",
+                                   worker->checkpoint, manifest, worker->key_id, worker->compat,
+                                   manifest, pack));
+}
+
+static int post_checkpoint(struct test_worker *worker, const char *verb, const char *more)
+{
+    return lease_post(worker, verb,
+                      arena_printf(&worker->service->arena, ",\"checkpoint_id\":\"%s\"%s",
+                                   worker->checkpoint, more));
+}
+
+int checkpoint_ready(struct test_worker *worker)
+{
+    return post_checkpoint(worker, "checkpoint/ready", "");
+}
+
+int checkpoint_abort(struct test_worker *worker)
+{
+    return post_checkpoint(worker, "checkpoint/abort", ",\"code\":\"adapter_busy\"");
+}
+
+int lease_resumed(struct test_worker *worker, const char *mode)
+{
+    return lease_post(worker, "resumed",
+                      arena_printf(&worker->service->arena,
+                                   ",\"wait_id\":\"%s\",\"mode\":\"%s\","
+                                   "\"resume_version\":%lld,\"resume_ms\":7",
+                                   worker->wait, mode, (long long)worker->resume_version));
 }
 
 int lease_report(struct test_worker *worker, const char *outcome, const char *more)

@@ -11,11 +11,15 @@ struct test_worker {
     struct service *service;
     const char *name, *machine, *grade; /* grade NULL: user-kernel */
     const char *roles;                  /* a JSON list; NULL: both */
+    const char *compat, *key_id;        /* of its checkpoints; NULL: it makes none */
     char id[ID_TEXT], credential[TOKEN_TEXT], bearer[BEARER_TEXT];
     int64_t epoch, cursor;
     /* of the newest grant */
     char lease[ID_TEXT], subject[ID_TEXT];
     int64_t sequence, attempt, expires_ms;
+    /* of the wait that is parked or resumed */
+    char wait[ID_TEXT], checkpoint[ID_TEXT];
+    int64_t resume_version;
 };
 
 /* The room of a poll. */
@@ -49,6 +53,13 @@ int lease_post(struct test_worker *worker, const char *verb, const char *more);
 int lease_begin(struct test_worker *worker);
 int lease_start(struct test_worker *worker);
 int lease_report(struct test_worker *worker, const char *outcome, const char *more);
+
+/* The steps of a park, with two objects of its own; and that the program has the answer. */
+int checkpoint_begin(struct test_worker *worker, const char *wait);
+int checkpoint_stage(struct test_worker *worker);
+int checkpoint_ready(struct test_worker *worker);
+int checkpoint_abort(struct test_worker *worker);
+int lease_resumed(struct test_worker *worker, const char *mode);
 
 /* One operation of the program, by its number: wait.open, token.create. The result is in the
  * answer as results.0; true when it says ok. */

@@ -32,7 +32,8 @@ WHERE id = $1 AND state = $2;
 
 -- name: checkpoint_fill (id, manifest, key_id, compat, compat_facts, op, can_fork, version, logical_bytes, stored_bytes)
 UPDATE checkpoints SET manifest_id = $2, key_id = $3, compat = $4, compat_facts = $5, op = $6,
-    can_fork = $7, version_id = $8, logical_bytes = $9, stored_bytes = $10
+    can_fork = $7, logical_bytes = $9, stored_bytes = $10,
+    version_id = coalesce($8, (SELECT r.result_version_id FROM runs r WHERE r.id = run_id))
 WHERE id = $1;
 
 -- name: ready_insert_resume (id, run, not_before, checkpoint)
@@ -117,3 +118,16 @@ UPDATE waits SET nudged_ms = $2 WHERE id = $1;
 -- name: waits_forsaken (limit) -> lease_id, run_id
 SELECT w.lease_id, w.run_id FROM waits w JOIN leases l ON l.id = w.lease_id AND l.live = 0
 WHERE w.suspension = 'resuming' LIMIT $1;
+
+-- name: resume_needs (run) -> compat, key_id, compat_facts, group_id
+SELECT y.compat, y.key_id, c.compat_facts, e.group_id
+FROM ready y
+JOIN runs r ON r.id = y.subject_id
+JOIN environments e ON e.id = r.environment_id
+JOIN waits w ON w.run_id = r.id AND w.suspension = 'resume_pending'
+JOIN checkpoints c ON c.id = w.checkpoint_id
+WHERE y.subject_id = $1 AND y.kind = 'resume';
+
+-- name: resume_workers (group, limit) -> resource_id, compat, checkpoint_key_id, capabilities
+SELECT resource_id, compat, checkpoint_key_id, capabilities FROM workers
+WHERE group_id = $1 AND state = 'active' ORDER BY resource_id LIMIT $2;
