@@ -88,6 +88,14 @@ static const struct option cancel_options[] = {
     {0},
 };
 
+static const struct option fork_options[] = {
+    {"at", 0, OPTION_VALUE, "WAIT", "The wait to branch at (the pending one, else the last)."},
+    {"answer-json", 0, OPTION_LIST, "JSON", "A branch that gets this answer at once."},
+    {"answer-file", 0, OPTION_LIST, "FILE", "The same from a file; -: stdin."},
+    {"external-id", 0, OPTION_VALUE, "ID", "A name of your own for the branch's session."},
+    {0},
+};
+
 static const struct option audit_list_options[] = {
     {"actor", 0, OPTION_VALUE, "ACTOR", "Only of this actor, by id or name."},
     {"action", 0, OPTION_VALUE, "ACTION", "Only this action, such as secret.set."},
@@ -303,6 +311,22 @@ const struct command cli_commands[] = {
      .options = events_options,
      .common = common,
      .run = run_events_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "fork",
+     .args = "RUN",
+     .summary = "branch a run at a wait",
+     .help =
+            "Each branch is a run of its own, with its own session and workspace, that goes on\n"
+            "from the checkpoint of the wait; the run itself is left as it is. With answers\n"
+            "there is one branch for each, with none one that waits. Per branch a line: ids of\n"
+            "run, session, workspace and token.\n\n"
+            "  helmr fork 01981f4e-… --answer-json '{\"approved\":true}' --answer-json "
+            "'{\"approved\":false}'", .options = fork_options,
+     .common = common,
+     .run = fork_command,
      .min_args = 1,
      .max_args = 1,
      },

@@ -11,7 +11,7 @@ extern const size_t n_token_commands;
 command_run init_command, deploy_command;
 command_run login_command, logout_command, whoami_command;
 command_run run_start_command, run_list_command, run_ps_command, run_get_command, run_logs_command,
-    run_events_command, run_wait_command, run_cancel_command;
+    run_events_command, run_wait_command, run_cancel_command, fork_command;
 command_run diff_command;
 command_run deployment_list_command, deployment_get_command, deployment_promote_command,
     deployment_cancel_command;

@@ -23,10 +23,26 @@ static struct str show_status(struct str run, struct arena *arena)
     struct str status = output_value(run, "status", arena);
     struct str reason = output_value(run, "queued_reason", arena);
 
+    struct str detail = output_value(run, "queued_detail", arena);
+
     if (reason.len == 0)
         return status;
+    if (detail.len > 0)
+        return str_of(arena_printf(arena, "%.*s (%.*s: %.*s)", (int)status.len, status.ptr,
+                                   (int)reason.len, reason.ptr, (int)detail.len, detail.ptr));
     return str_of(arena_printf(arena, "%.*s (%.*s)", (int)status.len, status.ptr, (int)reason.len,
                                reason.ptr));
+}
+
+static struct str show_origin(struct str run, struct arena *arena)
+{
+    struct str from = output_value(run, "forked_from.run_id", arena);
+    struct str at = output_value(run, "forked_from.wait_id", arena);
+
+    if (from.len == 0)
+        return STR("");
+    return str_of(
+        arena_printf(arena, "from %.*s at %.*s", (int)from.len, from.ptr, (int)at.len, at.ptr));
 }
 
 static struct str show_engine(struct str run, struct arena *arena)
@@ -69,6 +85,7 @@ static const struct field run_labels[] = {
     {"Engine",    NULL,             show_engine},
     {"Session",   "session_id",     NULL       },
     {"Workspace", "workspace_id",   NULL       },
+    {"Forked",    NULL,             show_origin},
     {"Created",   "created_at",     NULL       },
     {"Updated",   "updated_at",     NULL       },
     {"Wait",      NULL,             show_wait  },

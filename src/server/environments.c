@@ -284,6 +284,8 @@ bool environment_purge(struct call *call, struct tx *tx, const char *id, struct 
         &purge_lease_operations,
         &purge_leases,
         &purge_idempotency,
+        &purge_checkpoint_refs,
+        &purge_checkpoints,
         &purge_version_refs,
         &purge_versions,
         &purge_runs,

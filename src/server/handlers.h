@@ -81,7 +81,7 @@ route_handler run_create;
 route_handler run_list;
 route_handler run_counts_get;
 route_handler run_one_get;
-route_handler run_cancel;
+route_handler run_cancel, run_fork;
 route_handler run_events;
 route_handler run_diff_get;
 route_handler workspace_diff_get;

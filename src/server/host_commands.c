@@ -133,8 +133,22 @@ static const char *state_of(const struct keys *keys, enum key_context context, c
     return index == 0 ? "current" : "old";
 }
 
+/* Checkpoints hang on no master key but on the workers' own; which ones they still need. */
+static void write_checkpoint_keys(struct json_writer *json, const struct rows *keys)
+{
+    for (size_t i = 0; i < keys->n_rows; i++) {
+        json_open(json, NULL);
+        json_string(json, "context", "checkpoint");
+        json_string(json, "key_id", row_text(keys, i, CHECKPOINT_KEYS_KEY_ID));
+        json_string(json, "state", "workers");
+        json_string(json, "kind", "checkpoints");
+        json_int(json, "count", row_int(keys, i, CHECKPOINT_KEYS_N));
+        json_close(json);
+    }
+}
+
 static bool print_json(const struct host *host, const struct master_count *counts, size_t n,
-                       struct error *err)
+                       const struct rows *checkpoints, struct error *err)
 {
     AUTO(buf_finish) struct buf text = {.max = STATUS_MAX};
     struct json_writer json = json_begin(&text);
@@ -149,6 +163,7 @@ static bool print_json(const struct host *host, const struct master_count *count
         json_int(&json, "count", counts[i].n);
         json_close(&json);
     }
+    write_checkpoint_keys(&json, checkpoints);
     json_close_list(&json);
     json_close(&json);
     if (!json_end(&json, err))
@@ -158,17 +173,22 @@ static bool print_json(const struct host *host, const struct master_count *count
 }
 
 /* Audit entries stay under their key, so they do not count as something that hangs on it. */
-static void print_table(const struct host *host, const struct master_count *counts, size_t n)
+static void print_table(const struct host *host, const struct master_count *counts, size_t n,
+                        const struct rows *checkpoints)
 {
     int64_t old = 0;
-    printf("%-8s %-17s %-8s %-16s %s\n", "CONTEXT", "KEY ID", "STATE", "KIND", "COUNT");
+    printf("%-10s %-17s %-8s %-16s %s\n", "CONTEXT", "KEY ID", "STATE", "KIND", "COUNT");
     for (size_t i = 0; i < n; i++) {
         const char *state = state_of(&host->keys, counts[i].context, counts[i].key_id);
-        printf("%-8s %-17s %-8s %-16s %" PRId64 "\n", key_context_name(counts[i].context),
+        printf("%-10s %-17s %-8s %-16s %" PRId64 "\n", key_context_name(counts[i].context),
                counts[i].key_id, state, counts[i].kind, counts[i].n);
         if (counts[i].context != KEY_AUDIT && strcmp(state, "current") != 0)
             old += counts[i].n;
     }
+    for (size_t i = 0; i < checkpoints->n_rows; i++)
+        printf("%-10s %-17s %-8s %-16s %" PRId64 "\n", "checkpoint",
+               row_text(checkpoints, i, CHECKPOINT_KEYS_KEY_ID), "workers", "checkpoints",
+               row_int(checkpoints, i, CHECKPOINT_KEYS_N));
     printf("old_key_count: %" PRId64 "\n", old);
 }
 
@@ -177,17 +197,19 @@ bool key_master_status_command(const struct invocation *invocation, int *exit_co
 {
     AUTO(host_finish) struct host host = {0};
     struct master_count *counts;
+    struct rows checkpoints;
     size_t n;
     AUTO_TX tx = NULL;
     if (!host_open(invocation, &host, err) || !host_open_store(&host, err) ||
         !store_begin_read(host.store, &tx, err) ||
-        !master_counts(tx, &host.arena, &counts, &n, err))
+        !master_counts(tx, &host.arena, &counts, &n, err) ||
+        !store_run(tx, &checkpoint_keys, NULL, 0, &host.arena, &checkpoints, err))
         return false;
     store_rollback(&tx);
     *exit_code = 0;
     if (invocation_has(invocation, "json"))
-        return print_json(&host, counts, n, err);
-    print_table(&host, counts, n);
+        return print_json(&host, counts, n, &checkpoints, err);
+    print_table(&host, counts, n, &checkpoints);
     return true;
 }
 

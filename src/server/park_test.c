@@ -1,5 +1,8 @@
 /* A run that waits gives up its sandbox and goes on from a checkpoint: nothing is lost at any
  * step, nothing happens twice, and only who can read it gets it. */
+#include <poll.h>
+#include <pthread.h>
+
 #include "base/json.h"
 #include "base/time.h"
 #include "server/resume.h"
@@ -502,7 +505,28 @@ SERVICE_TEST(only_who_can_read_a_checkpoint_is_offered_it)
     CHECK(takes_nothing(&other_build, "[\"run\",\"resume\"]"));
     CHECK(takes_nothing(&without, "[\"run\",\"resume\"]"));
     CHECK_STR(run_text(service, stage.key, stage.run, "queued_reason"), "no_capacity");
+    CHECK_STR(service_text(service, "queued_detail"), "");
     CHECK(worker_take(&stage.worker, "resume"));
+}
+
+SERVICE_TEST(a_run_says_why_no_worker_can_resume_it)
+{
+    CHANGE(gone, "UPDATE workers SET state = 'lost' WHERE id = $1");
+    struct stage stage;
+    struct test_worker other_key = {.compat = COMPAT, .key_id = "ffffffffffffffff"};
+    struct test_worker other_build = {.compat = "decaf", .key_id = KEY_ID}, without = {0};
+    CHECK(set_stage(service, &stage) && reach(&stage, ANSWERED));
+    CHECK(worker_join(&other_key, service, "two"));
+    CHECK(service_change(service, &gone, &V_TEXT(stage.worker.id), 1, 1));
+    CHECK_STR(run_text(service, stage.key, stage.run, "queued_reason"), "no_compatible_worker");
+    CHECK_STR(service_text(service, "queued_detail"), "no worker has the checkpoint's key " KEY_ID
+                                                      "; worker two has another checkpoint key");
+    CHECK(worker_join(&other_build, service, "three") && worker_join(&without, service, "four"));
+    run_text(service, stage.key, stage.run, "queued_reason");
+    CHECK_STR(service_text(service, "queued_detail"),
+              "worker four makes no checkpoints; worker three has another engine_build (decaf "
+              "instead of " COMPAT "); worker two has another checkpoint key");
+    CHECK(takes_nothing(&other_build, "[\"run\",\"resume\"]"));
 }
 
 SERVICE_TEST(a_worker_is_told_once_to_park)
@@ -585,6 +609,209 @@ SERVICE_TEST(a_checkpoint_is_kept_while_it_may_be_needed)
     CHECK(service_change(service, &end, &V_TEXT(stage.run), 1, 1));
     sweep_all(service);
     CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "deleted");
+}
+
+/* How the dispatcher finds its next item, as the engine would do it. */
+static const char *claim_plan(struct service *service)
+{
+    static char sqlite[8192], postgres[8192];
+    static struct query query = {"test_plan", 12, 1, sqlite, postgres};
+    struct error err;
+    struct rows rows;
+    const char *text = "";
+    bool is_postgres = store_is_postgres(service->server->store);
+    AUTO_TX tx = NULL;
+
+    snprintf(sqlite, sizeof sqlite, "EXPLAIN QUERY PLAN %s", claim_next.sqlite);
+    snprintf(postgres, sizeof postgres, "EXPLAIN %s", claim_next.postgres);
+    query.n_columns = is_postgres ? 1 : 4;
+    if (!store_begin_read(service->server->store, &tx, &err) ||
+        !STORE(tx, &query, &service->arena, &rows, &err, V_TEXT("g"), V_INT(1), V_INT(1), V_INT(1),
+               V_INT(1), V_INT(1), V_INT(1), V_INT(1), V_TEXT("a"), V_INT(1), V_TEXT("c"),
+               V_TEXT("k"))) {
+        printf("# %s\n", err.text);
+        return "";
+    }
+    for (size_t i = 0; i < rows.n_rows; i++)
+        text =
+            arena_printf(&service->arena, "%s%s\n", text, row_text(&rows, i, is_postgres ? 0 : 3));
+    return text;
+}
+
+SERVICE_TEST(a_thousand_runs_that_nobody_can_resume_do_not_slow_a_claim)
+{
+    static const struct query flood = {
+        "test_flood", 2, 0,
+        SAME_ON_BOTH("INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, "
+                     "cpu_millis, memory_mib, disk_mib, compat, key_id) "
+                     "SELECT $1, 'resume', $1, lane_id, 0, 0, 1, 1, 1, 'other', 'other' "
+                     "FROM runs WHERE id = $2")};
+    static const struct query analyze = {"test_analyze", 0, 0, SAME_ON_BOTH("ANALYZE ready")};
+    struct stage stage;
+    CHECK(set_stage(service, &stage) && reach(&stage, ANSWERED));
+    for (int i = 0; i < 1000; i++) {
+        char id[ID_TEXT];
+        id_make(id);
+        const struct value params[] = {V_TEXT(id), V_TEXT(stage.run)};
+        CHECK(service_change(service, &flood, params, 2, 1));
+    }
+    struct error err;
+    AUTO_TX tx = NULL;
+    CHECK(store_begin(service->server->store, &tx, &err) &&
+          store_run(tx, &analyze, NULL, 0, NULL, NULL, &err) && store_commit(&tx, &err));
+    const char *plan = claim_plan(service);
+    bool by_index = strstr(plan, "ready_resume") && strstr(plan, "ready_order") &&
+                    !strstr(plan, "Seq Scan on ready") && !strstr(plan, "SCAN h ") &&
+                    !strstr(plan, "SCAN h\n");
+    if (!by_index)
+        printf("# %s\n", plan);
+    CHECK(by_index);
+    CHECK(worker_take(&stage.worker, "resume"));
+}
+
+static int fork_run_with(struct stage *stage, const char *body)
+{
+    struct service *service = stage->worker.service;
+    const char *path = arena_printf(&service->arena, "/api/runs/%s/fork", stage->run);
+
+    return service_ask(service, stage->key, "POST", path, body);
+}
+
+SERVICE_TEST(two_branches_with_two_answers_leave_the_run_answerable)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
+    char branches[2][ID_TEXT];
+    for (int i = 0; i < 2; i++) {
+        const char *body =
+            arena_printf(&service->arena, "{\"data\":{\"n\":%d},\"external_id\":\"b%d\"}", i, i);
+        CHECK_STATUS(service, fork_run_with(&stage, body), 201);
+        snprintf(branches[i], ID_TEXT, "%s", service_text(service, "run.id"));
+        CHECK_STR(service_text(service, "run.forked_from.run_id"), stage.run);
+        CHECK_STR(service_text(service, "run.forked_from.wait_id"), stage.wait);
+        CHECK_STR(service_text(service, "run.execution_status"), "queued");
+        CHECK_STR(service_text(service, "session.current_run_id"), branches[i]);
+        CHECK_STR(service_text(service, "wait.condition"), "completed");
+        CHECK_STR(service_text(service, "token.status"), "completed");
+        CHECK(run_events_of(service, stage.key, branches[i], "run.created") == 1);
+    }
+    CHECK_STATUS(service, fork_run_with(&stage, "{\"external_id\":\"b0\"}"), 409);
+    CHECK(events_of(&stage, "run.forked") == 2);
+    CHECK_STR(suspension_of(&stage), "parked");
+    CHECK_STR(state_of(&stage), "waiting");
+
+    for (int i = 0; i < 2; i++) {
+        CHECK(worker_take(&stage.worker, "resume"));
+        CHECK_STR(stage.worker.subject, branches[i]);
+        CHECK_STR(service_text(service, "grants.0.resume.forked_from"), stage.run);
+        CHECK(service_int(service, "grants.0.resume.decision.data.n") == i);
+        CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+        CHECK_STATUS(service, lease_start(&stage.worker), 200);
+        CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
+        CHECK_STATUS(service, lease_report(&stage.worker, "succeeded", ""), 200);
+        CHECK_STR(run_text(service, stage.key, branches[i], "status"), "succeeded");
+    }
+    CHECK(settle(&stage) && start(&stage, "resume"));
+    CHECK_STR(stage.worker.subject, stage.run);
+    CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
+    CHECK(finish(&stage));
+    /* And once more, now that it is over. */
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 201);
+    CHECK_STR(service_text(service, "run.status"), "waiting");
+}
+
+SERVICE_TEST(a_branch_that_is_left_waiting_has_a_token_of_its_own)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
+    CHECK_STATUS(service, fork_run_with(&stage, "{\"idempotency_key\":\"k\"}"), 201);
+    const char *branch = service_text(service, "run.id"),
+               *token = service_text(service, "token.id");
+    CHECK_STR(service_text(service, "wait.suspension"), "parked");
+    CHECK(*service_text(service, "token.public_access_token"));
+    CHECK_STATUS(service, fork_run_with(&stage, "{\"idempotency_key\":\"k\"}"), 200);
+    CHECK_STR(service_text(service, "run.id"), branch);
+
+    const char *path = arena_printf(&service->arena, "/api/tokens/%s/complete", token);
+    CHECK_STATUS(service, service_ask(service, stage.key, "POST", path, "{\"data\":1}"), 200);
+    CHECK_STR(run_text(service, stage.key, branch, "execution_status"), "queued");
+    CHECK_STR(state_of(&stage), "waiting");
+    CHECK(start(&stage, "resume"));
+    CHECK_STR(stage.worker.subject, branch);
+}
+
+SERVICE_TEST(a_branch_keeps_the_objects_when_its_source_lets_go)
+{
+    CHANGE(end, "UPDATE runs SET finished_ms = finished_ms - 90000000 WHERE id = $1");
+    CHANGE(age, "UPDATE checkpoints SET ready_ms = ready_ms - 90000000 WHERE id = $1");
+    struct stage stage;
+    CHECK(set_stage(service, &stage) && reach(&stage, RESUMED) && finish(&stage));
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 201);
+    char copy[ID_TEXT];
+    snprintf(copy, ID_TEXT, "%s", service_text(service, "wait.checkpoint.id"));
+    CHECK(service_change(service, &end, &V_TEXT(stage.run), 1, 1) &&
+          service_change(service, &age, &V_TEXT(stage.worker.checkpoint), 1, 1));
+    sweep_all(service);
+    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "deleted");
+    CHECK_STR(checkpoint_state_of(&stage, copy), "ready");
+    CHECK_STR(refs_of(&stage, copy), "2");
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
+    CHECK_STR(service_text(service, "code"), "checkpoint_unavailable");
+}
+
+SERVICE_TEST(what_cannot_be_forked_says_why)
+{
+    CHANGE(blind, "UPDATE checkpoints SET can_fork = 0 WHERE id = $1");
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    stage.run = service_start_run(service, stage.key, "hello", NULL);
+    CHECK(start(&stage, "run"));
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
+    CHECK_STR(service_text(service, "code"), "wait_not_forkable");
+    CHECK(open_wait(&stage) && park(&stage));
+    CHECK(service_change(service, &blind, &V_TEXT(stage.worker.checkpoint), 1, 1));
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
+    CHECK_STR(service_text(service, "code"), "wait_not_forkable");
+    CHECK_STR(service_text(service, "details.reason"), "shared_entropy");
+
+    struct test_worker plain = {0};
+    CHECK(worker_join(&plain, service, "two"));
+    stage.worker = plain;
+    CHECK(start_waiting(&stage));
+    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 501);
+    CHECK_STR(service_text(service, "code"), "engine_without_checkpoints");
+}
+
+/* A fork that waits for its source to be parked, on a thread of its own. */
+struct patient {
+    struct stage stage;
+    pthread_t thread;
+    int status;
+};
+
+static void *fork_slowly(void *arg)
+{
+    struct patient *patient = arg;
+
+    patient->status = fork_run_with(&patient->stage, "{\"data\":true}");
+    return NULL;
+}
+
+SERVICE_TEST(a_run_in_memory_is_parked_before_it_is_forked)
+{
+    struct stage stage;
+    struct patient patient;
+    CHECK(set_stage(service, &stage) && start_waiting(&stage));
+    patient = (struct patient){.stage = stage};
+    patient.stage.worker.service = service_view(service);
+    CHECK(pthread_create(&patient.thread, NULL, fork_slowly, &patient) == 0);
+    while (!hears(&stage.worker, "park_now", stage.wait))
+        poll(NULL, 0, 10);
+    CHECK(park(&stage));
+    pthread_join(patient.thread, NULL);
+    service_view_end(patient.stage.worker.service);
+    CHECK(patient.status == 201);
+    CHECK(events_of(&stage, "run.forked") == 1);
 }
 
 TEST_MAIN()

@@ -95,16 +95,18 @@ bool resume_ask_to_park(struct tx *tx, const struct wait_row *wait, struct arena
 {
     AUTO(buf_finish) struct buf body = {.max = 256};
     struct json_writer json = json_begin(&body);
-    struct rows lease;
+    struct rows lease, nudged;
 
     json_open(&json, NULL);
     json_string(&json, "wait_id", wait->id);
     json_close(&json);
     if (!json_end(&json, err) ||
         !STORE(tx, &lease_live_find, arena, &lease, err, V_TEXT("run"), V_TEXT(wait->run_id)) ||
-        !STORE(tx, &wait_nudge, NULL, NULL, err, V_TEXT(wait->id), V_INT(time_now_ms())))
+        !STORE(tx, &wait_nudge, arena, &nudged, err, V_TEXT(wait->id), V_INT(time_now_ms())))
         return false;
-    return lease.n_rows == 0 || outbox_send(tx, row_text(&lease, 0, LEASE_LIVE_FIND_WORKER_ID),
-                                            row_text(&lease, 0, LEASE_LIVE_FIND_ID), "park_now",
-                                            buf_str(&body), wakes, err);
+    if (lease.n_rows == 0 || nudged.n_changed == 0)
+        return true;
+    return outbox_send(tx, row_text(&lease, 0, LEASE_LIVE_FIND_WORKER_ID),
+                       row_text(&lease, 0, LEASE_LIVE_FIND_ID), "park_now", buf_str(&body), wakes,
+                       err);
 }

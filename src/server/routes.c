@@ -100,6 +100,7 @@ const struct route server_routes[] = {
     {METHOD_GET, "/api/runs/:run", PERM_RUNS_READ, run_one_get, .scoped = true},
     {METHOD_POST, "/api/runs/:run/cancel", PERM_RUNS_MANAGE, run_cancel, .body_max = SMALL_BODY,
      .scoped = true},
+    {METHOD_POST, "/api/runs/:run/fork", PERM_RUNS_CREATE, run_fork, .scoped = true},
     {METHOD_GET, "/api/runs/:run/logs", PERM_RUNS_READ, run_logs, .scoped = true},
     {METHOD_GET, "/api/runs/:run/events", PERM_RUNS_READ, run_events, .scoped = true},
     {METHOD_GET, "/api/runs/:run/waits", PERM_RUNS_READ, run_waits_get, .scoped = true},

@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "server/json_row.h"
+#include "server/resume.h"
 #include "server/wait_object.h"
 
 static const char *queued_reason(const struct rows *rows, size_t row, int64_t now)
@@ -84,15 +85,23 @@ static void write_terms(struct json_writer *json, const struct rows *rows, size_
     json_row_text_if(json, "result_version_id", rows, row, RUN_GET_RESULT_VERSION_ID);
 }
 
+/* What is known of a run beside its row. */
+struct notes {
+    struct rows wait;          /* the one that is open, or none */
+    const char *queued_detail; /* NULL: none */
+};
+
 static void write_run(struct json_writer *json, const char *name, const struct rows *rows,
-                      size_t row, bool is_cached, const struct rows *wait)
+                      size_t row, bool is_cached, const struct notes *notes)
 {
     json_open(json, name);
     write_identity(json, rows, row);
     write_state(json, rows, row);
     write_terms(json, rows, row, time_now_ms());
-    if (wait && wait->n_rows > 0)
-        wait_object_write(json, "pending_wait", wait, 0);
+    if (notes->queued_detail)
+        json_string(json, "queued_detail", notes->queued_detail);
+    if (notes->wait.n_rows > 0)
+        wait_object_write(json, "pending_wait", &notes->wait, 0);
     json_row_text(json, "api_version", rows, row, RUN_GET_API_VERSION);
     json_row_text_if(json, "sdk_version", rows, row, RUN_GET_SDK_VERSION);
     json_row_text_if(json, "cli_version", rows, row, RUN_GET_CLI_VERSION);
@@ -108,18 +117,22 @@ static void write_run(struct json_writer *json, const char *name, const struct r
 void run_object_write(struct json_writer *json, const char *name, const struct rows *rows,
                       size_t row, bool is_cached)
 {
-    write_run(json, name, rows, row, is_cached, NULL);
+    write_run(json, name, rows, row, is_cached, &(struct notes){0});
 }
 
 bool run_object_show(struct tx *tx, struct json_writer *json, const char *name,
                      const struct rows *rows, size_t row, struct arena *arena, struct error *err)
 {
-    struct rows wait = {0};
+    struct notes notes = {0};
+    const char *why = queued_reason(rows, row, time_now_ms()),
+               *id = row_text(rows, row, RUN_GET_ID);
     bool may_wait =
         !row_is_null(rows, row, RUN_GET_STARTED_MS) && row_is_null(rows, row, RUN_GET_FINISHED_MS);
-    if (may_wait &&
-        !STORE(tx, &wait_pending, arena, &wait, err, V_TEXT(row_text(rows, row, RUN_GET_ID))))
+    if (may_wait && !STORE(tx, &wait_pending, arena, &notes.wait, err, V_TEXT(id)))
         return false;
-    write_run(json, name, rows, row, false, &wait);
+    if (why && strcmp(why, "no_compatible_worker") == 0 &&
+        !resume_obstacle(tx, id, arena, &notes.queued_detail, err))
+        return false;
+    write_run(json, name, rows, row, false, &notes);
     return true;
 }

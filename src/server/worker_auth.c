@@ -300,11 +300,14 @@ static bool find_for_session(struct call *call, struct tx *tx, const struct wire
            identity_is_free(found, wanted, err);
 }
 
-/* Workers seal and open the objects of the store themselves. */
-static struct json_list store_keys(const struct keys *keys, struct arena *arena)
+/* Workers seal and open the objects of the store themselves. A key is not sent where it could be
+ * read on the way. */
+static struct json_list store_keys(const struct call *call)
 {
-    size_t n = keys_count(keys);
-    struct wire_store_key *list = arena_array(arena, n, sizeof *list);
+    const struct keys *keys = &server_of(call)->keys;
+    struct arena *arena = call->arena;
+    size_t n = call->is_secure || call->peer_is_local ? keys_count(keys) : 0;
+    struct wire_store_key *list = arena_array(arena, n + 1, sizeof *list);
 
     for (size_t i = 0; i < n; i++) {
         struct str key = keys_subkey(keys, KEY_STORE, i);
@@ -340,7 +343,7 @@ bool worker_session_post(struct call *call, struct response *res, struct error *
         .server_time_ms = now,
         .settings = {server->config->lease_ttl_ms, server->config->cancel_grace_ms,
                      server->config->hot_time_ms},
-        .store_keys = store_keys(&server->keys, call->arena),
+        .store_keys = store_keys(call),
     };
     return worker_answer(res, wire_session_open_fields, &opened, err);
 }
@@ -363,7 +366,7 @@ bool worker_bearer_post(struct call *call, struct response *res, struct error *e
         make_bearer(server, row_text(&found, 0, WORKER_FIND_CREDENTIAL_ID), wanted.epoch,
                     now + BEARER_MS, call->arena),
         now + BEARER_MS,
-        store_keys(&server->keys, call->arena),
+        store_keys(call),
     };
     return worker_answer(res, wire_bearer_given_fields, &given, err);
 }

@@ -113,7 +113,7 @@ WHERE w.suspension = 'hot' AND w.condition = 'pending' AND w.nudged_ms IS NULL
 ORDER BY w.park_at_ms LIMIT $2;
 
 -- name: wait_nudge (id, now)
-UPDATE waits SET nudged_ms = $2 WHERE id = $1;
+UPDATE waits SET nudged_ms = $2 WHERE id = $1 AND nudged_ms IS NULL;
 
 -- name: waits_forsaken (limit) -> lease_id, run_id
 SELECT w.lease_id, w.run_id FROM waits w JOIN leases l ON l.id = w.lease_id AND l.live = 0
@@ -131,3 +131,85 @@ WHERE y.subject_id = $1 AND y.kind = 'resume';
 -- name: resume_workers (group, limit) -> resource_id, compat, checkpoint_key_id, capabilities
 SELECT resource_id, compat, checkpoint_key_id, capabilities FROM workers
 WHERE group_id = $1 AND state = 'active' ORDER BY resource_id LIMIT $2;
+
+-- name: fork_wait_find (run) -> id
+-- The wait a fork starts from unless one is named: the pending one, else the last.
+SELECT id FROM waits WHERE run_id = $1
+ORDER BY CASE WHEN suspension IN ('hot', 'checkpointing', 'parked', 'resume_pending', 'resuming')
+    THEN 0 ELSE 1 END, created_ms DESC, id DESC LIMIT 1;
+
+-- name: fork_engine (run) -> compat
+-- What the worker of the run can make checkpoints for.
+SELECT k.compat FROM leases l JOIN workers k ON k.id = l.worker_id
+WHERE l.subject_kind = 'run' AND l.subject_id = $1 AND l.live = 1;
+
+-- name: fork_workspace (id, source_run, now)
+INSERT INTO workspaces (id, environment_id, deployment_id, sandbox_id, fingerprint, state,
+    current_version_id, forked_from, created_ms, updated_ms)
+SELECT $1, w.environment_id, w.deployment_id, w.sandbox_id, w.fingerprint, 'active',
+    r.base_version_id, w.id, $3, $3
+FROM runs r JOIN workspaces w ON w.id = r.workspace_id WHERE r.id = $2;
+
+-- name: fork_session (id, source_run, workspace, run, external_id, metadata, tags, forked_from, now)
+INSERT INTO sessions (id, environment_id, task_id, initial_deployment_id, active_deployment_id,
+    workspace_id, current_run_id, external_id, status, metadata, tags, forked_from, created_ms,
+    updated_ms)
+SELECT $1, r.environment_id, r.task_id, r.deployment_id, r.deployment_id, $3, $4,
+    CAST($5 AS TEXT), 'open', coalesce($6, s.metadata), coalesce($7, s.tags), $8, $9, $9
+FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = $2
+ON CONFLICT (environment_id, external_id) WHERE external_id IS NOT NULL DO NOTHING;
+
+-- name: fork_run (id, source, session, workspace, forked_from, metadata, tags, trace, attempt, version, api, sdk, cli, now)
+INSERT INTO runs (id, environment_id, session_id, workspace_id, deployment_id, deployment_task_id,
+    lane_id, task_id, state, status, reason, forked_from, queue, concurrency_key, priority,
+    score_ms, max_duration_seconds, retry_policy, secrets, secret_names, metadata, tags, attempt,
+    engine, grade, accelerated, base_version_id, result_version_id, event_cursor, trace_id,
+    api_version, sdk_version, cli_version, created_ms, updated_ms, started_ms)
+SELECT $1, environment_id, $3, $4, deployment_id, deployment_task_id, lane_id, task_id, 'waiting',
+    'waiting', 'fork', $5, queue, concurrency_key, priority, $14 - priority * 1000,
+    max_duration_seconds, retry_policy, secrets, secret_names, coalesce($6, metadata),
+    coalesce($7, tags), $9, engine, grade, accelerated, base_version_id, $10, 1, $8, $11, $12, $13,
+    $14, $14, $14
+FROM runs WHERE id = $2;
+
+-- name: fork_values (id, source)
+INSERT INTO run_values (run_id, payload) SELECT $1, payload FROM run_values WHERE run_id = $2;
+
+-- name: fork_wait (id, source, run, token, timeout_at, checkpoint, now)
+INSERT INTO waits (id, environment_id, run_id, attempt, op, kind, condition, suspension, params,
+    metadata, tags, timeout, timeout_at_ms, due_ms, token_id, owns_token, checkpoint_id,
+    created_ms, updated_ms)
+SELECT $1, environment_id, $3, attempt, op, kind, 'pending', 'parked', params, metadata, tags,
+    timeout, $5, due_ms, $4, CASE WHEN kind = 'token' THEN 1 ELSE 0 END, $6, $7, $7
+FROM waits WHERE id = $2;
+
+-- name: fork_checkpoint (id, source, run, wait, now)
+INSERT INTO checkpoints (id, environment_id, run_id, wait_id, attempt, lease_id, state,
+    manifest_id, key_id, compat, compat_facts, op, can_fork, version_id, logical_bytes,
+    stored_bytes, created_ms, staged_ms, ready_ms)
+SELECT $1, environment_id, $3, $4, attempt, lease_id, 'ready', manifest_id, key_id, compat,
+    compat_facts, op, can_fork, version_id, logical_bytes, stored_bytes, $5, $5, $5
+FROM checkpoints WHERE id = $2;
+
+-- name: fork_source (run) -> task_id, deployment_id, payload, max_duration_seconds, secret_names, retry_policy, metadata, tags
+SELECT r.task_id, r.deployment_id, v.payload, r.max_duration_seconds, r.secret_names,
+    r.retry_policy, r.metadata, r.tags
+FROM runs r JOIN run_values v ON v.run_id = r.id WHERE r.id = $1;
+
+-- name: fork_session_get (environment, id) -> id, project_id, environment_id, task_id, initial_deployment_id, active_deployment_id, external_id, status, current_run_id, workspace_id, metadata, tags, forked_from, created_ms, updated_ms
+SELECT s.id, e.project_id, s.environment_id, s.task_id, s.initial_deployment_id,
+    s.active_deployment_id, s.external_id, s.status, s.current_run_id, s.workspace_id, s.metadata,
+    s.tags, s.forked_from, s.created_ms, s.updated_ms
+FROM sessions s JOIN environments e ON e.id = s.environment_id
+WHERE s.environment_id = $1 AND s.id = $2;
+
+-- name: purge_checkpoint_refs (environment)
+DELETE FROM object_refs WHERE owner_id IN (SELECT id FROM checkpoints WHERE environment_id = $1);
+
+-- name: purge_checkpoints (environment)
+DELETE FROM checkpoints WHERE environment_id = $1;
+
+-- name: checkpoint_keys () -> key_id, n
+-- The workers' keys that something is still sealed with.
+SELECT key_id, count(*) FROM checkpoints WHERE state IN ('staged', 'ready')
+GROUP BY key_id ORDER BY key_id;
