@@ -69,11 +69,16 @@ bool blob_store_open(const char *directory, struct blob_store **store, struct er
     if (temporary < 0)
         return error_wrap(err, "opening the store %s", directory);
 
-    clear_stale(temporary);
     struct blob_store *opened = alloc(sizeof *opened);
     *opened = (struct blob_store){take_fd(&blobs), take_fd(&temporary)};
+    blob_clear_stale(opened);
     *store = opened;
     return true;
+}
+
+void blob_clear_stale(const struct blob_store *store)
+{
+    clear_stale(store->temporary_fd);
 }
 
 void blob_store_close(struct blob_store *store)
@@ -233,6 +238,33 @@ bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t l
     return true;
 }
 
+bool blob_draft_begin(struct blob_store *store, struct blob_draft *draft, int *fd,
+                      struct error *err)
+{
+    struct blob_draft made = {0};
+
+    id_make(made.name);
+    int opened =
+        openat(store->temporary_fd, made.name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (opened < 0) {
+        error_errno(err, "make a blob");
+        return blob_explain(err);
+    }
+    *draft = made;
+    *fd = opened;
+    return true;
+}
+
+bool blob_draft_end(struct blob_draft *draft, int fd, const char *id, struct error *err)
+{
+    if (fsync(fd) != 0) {
+        error_errno(err, "sync a blob");
+        return blob_explain(err);
+    }
+    snprintf(draft->id, sizeof draft->id, "%s", id);
+    return true;
+}
+
 bool blob_publish(struct blob_store *store, struct blob_draft *draft, struct error *err)
 {
     if (!publish(store, draft->name, draft->id, err))
@@ -301,5 +333,47 @@ bool blob_delete(struct blob_store *store, const char *id, struct error *err)
     path_of(id, path);
     if (unlinkat(store->blobs_fd, path, 0) != 0 && errno != ENOENT)
         return error_errno(err, "delete the blob %s", id);
+    return true;
+}
+
+/* Whether it is a blob's file and old enough. */
+static bool is_listed(int shard_fd, const char *name, int64_t before_ms)
+{
+    struct stat status;
+
+    return blob_id_is_valid(str_of(name)) &&
+           fstatat(shard_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+           (int64_t)status.st_mtime * 1000 < before_ms;
+}
+
+bool blob_list(const struct blob_store *store, uint8_t shard, int64_t before_ms,
+               char (**ids)[BLOB_ID], size_t *n, struct error *err)
+{
+    AUTO_FREE char(*list)[BLOB_ID] = NULL;
+    size_t count = 0, room = 0;
+    char name[SHARD_LEN + 1];
+    struct dirent *entry;
+
+    *ids = NULL;
+    *n = 0;
+    snprintf(name, sizeof name, "%02x", shard);
+    AUTO_FD int fd = openat(store->blobs_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || error_errno(err, "open the directory %s", name);
+    AUTO(close_directory) DIR *directory = fdopendir(fd);
+    if (!directory)
+        return error_errno(err, "read the directory %s", name);
+    int shard_fd = take_fd(&fd);
+    while ((entry = readdir(directory))) {
+        if (!is_listed(shard_fd, entry->d_name, before_ms))
+            continue;
+        if (count == room) {
+            room = room ? 2 * room : 64;
+            list = alloc_more(list, room * sizeof *list);
+        }
+        memcpy(list[count++], entry->d_name, BLOB_ID);
+    }
+    *ids = TAKE(list);
+    *n = count;
     return true;
 }

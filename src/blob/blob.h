@@ -45,6 +45,12 @@ bool blob_stage_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t l
 bool blob_publish(struct blob_store *store, struct blob_draft *draft, struct error *err) MUST_USE;
 void blob_discard(struct blob_store *store, struct blob_draft *draft); /* if not published */
 
+/* A draft that the caller writes, named by something else than the hash of the file: begun empty,
+ * open for writing, and synced under its id once it is whole. */
+bool blob_draft_begin(struct blob_store *store, struct blob_draft *draft, int *fd,
+                      struct error *err) MUST_USE;
+bool blob_draft_end(struct blob_draft *draft, int fd, const char *id, struct error *err) MUST_USE;
+
 /* Both in one. */
 bool blob_put_fd(struct blob_store *store, int fd, uint64_t offset, uint64_t len,
                  const char *expected, char id[BLOB_ID], struct error *err) MUST_USE;
@@ -54,3 +60,13 @@ bool blob_open(const struct blob_store *store, const char *id, int *fd, uint64_t
                struct error *err) MUST_USE;
 bool blob_has(const struct blob_store *store, const char *id);
 bool blob_delete(struct blob_store *store, const char *id, struct error *err) MUST_USE;
+
+enum { BLOB_SHARDS = 256 };
+
+/* The blobs of one shard that were written before a time, in no order: those whose ids begin with
+ * the number in hex. The array is the caller's to free. */
+bool blob_list(const struct blob_store *store, uint8_t shard, int64_t before_ms,
+               char (**ids)[BLOB_ID], size_t *n, struct error *err) MUST_USE;
+
+/* Removes what writers that died left beside the blobs more than a day ago. */
+void blob_clear_stale(const struct blob_store *store);

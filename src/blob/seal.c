@@ -111,6 +111,17 @@ static bool is_header(const uint8_t header[SEAL_HEADER_LEN])
            get_u32(header + AT_RECORD_HINT) <= SEAL_RAW_MAX;
 }
 
+bool seal_header_read(const uint8_t header[SEAL_HEADER_LEN], struct seal_header *said,
+                      struct error *err)
+{
+    if (!is_header(header) ||
+        (header[AT_DOMAIN] != SEAL_STORE && header[AT_DOMAIN] != SEAL_CHECKPOINT))
+        return error_set(err, ERR_DAMAGED, "this is no sealed object");
+    *said = (struct seal_header){.domain = header[AT_DOMAIN], .class = header[AT_CLASS]};
+    hex_encode((struct str){(const char *)header + AT_KEY_ID, SEAL_KEY_ID_LEN}, said->key_id);
+    return true;
+}
+
 bool seal_object_open(struct seal_object *object, const struct seal_keys *keys,
                       const uint8_t header[SEAL_HEADER_LEN], struct error *err)
 {

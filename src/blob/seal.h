@@ -55,6 +55,17 @@ struct seal_head {
     uint8_t flags;
 };
 
+/* What a header says of itself, which no key has confirmed. */
+struct seal_header {
+    enum seal_domain domain;
+    enum seal_class class;
+    char key_id[SEAL_KEY_ID_TEXT];
+};
+
+/* ERR_DAMAGED when it is none. */
+bool seal_header_read(const uint8_t header[SEAL_HEADER_LEN], struct seal_header *said,
+                      struct error *err) MUST_USE;
+
 void seal_key_init(struct seal_key *key, const uint8_t bytes[SEAL_KEY_LEN]);
 void seal_key_finish(struct seal_key *key);
 void seal_key_id_text(const struct seal_key *key, char text[SEAL_KEY_ID_TEXT]);

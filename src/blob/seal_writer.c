@@ -51,6 +51,7 @@ bool seal_writer_begin(struct seal_writer *writer, const struct seal_plan *plan,
                            plan->level ? plan->level : SEAL_LEVEL);
     writer->sink = sink;
     writer->record = record;
+    writer->is_packed = plan->is_packed;
     writer->filled = 0;
     writer->n_records = 0;
     writer->facts = (struct seal_facts){.domain = plan->keys->domain, .class = plan->class};
@@ -62,9 +63,10 @@ bool seal_writer_begin(struct seal_writer *writer, const struct seal_plan *plan,
 /* Compressed bytes are kept only when there are fewer of them. */
 static struct str compress(struct seal_writer *writer, struct str raw, uint8_t *flags)
 {
-    size_t len = raw.len < 2 ? 0
-                             : ZSTD_compress2(writer->compressor, writer->packed, raw.len - 1,
-                                              raw.ptr, raw.len);
+    size_t len =
+        raw.len < 2 || writer->is_packed
+            ? 0
+            : ZSTD_compress2(writer->compressor, writer->packed, raw.len - 1, raw.ptr, raw.len);
     if (len == 0 || ZSTD_isError(len)) {
         *flags |= SEAL_STORED;
         return raw;

@@ -22,6 +22,7 @@ struct seal_plan {
     enum seal_class class;
     int level;       /* of zstd; 0: SEAL_LEVEL */
     uint32_t record; /* raw bytes of a full record; 0: SEAL_RAW_MAX */
+    bool is_packed;  /* the bytes are compressed already: it is not tried again */
 };
 
 /* What the database keeps of an object. */
@@ -38,6 +39,7 @@ struct seal_writer {
     struct seal_sink sink;
     struct seal_facts facts; /* whole after the end */
     uint64_t n_records;
+    bool is_packed;
     size_t record, filled; /* size of a full record; bytes that wait in `raw` */
     uint8_t *raw, *packed, *sealed;
     ZSTD_CCtx *compressor;

@@ -11,6 +11,10 @@
 #define WORKER_PROTOCOL        "helmr.worker.v0"
 #define WORKER_PROTOCOL_HEADER "Helmr-Worker-Protocol: " WORKER_PROTOCOL
 
+/* On the PUT of an object that its writer has sealed: pack or manifest. Without it the bytes are a
+ * blob's, which the server seals. */
+#define WORKER_OBJECT_CLASS "Helmr-Object-Class"
+
 enum {
     WIRE_ID_MAX = 36,
     WIRE_TEXT_MAX = 1024,

@@ -16,6 +16,7 @@
 #include "server/event.h"
 #include "server/handlers.h"
 #include "server/input.h"
+#include "server/object_store.h"
 #include "store/queries.h"
 
 enum { METADATA_MAX = 1024 * 1024, ENV_MAX = 128, ENV_BYTES_MAX = 256 * 1024, FORMAT = 2 };
@@ -48,13 +49,13 @@ struct upload {
     struct metadata metadata;
     const char *expected; /* the hex part of the hash */
     struct multipart_part source;
-    struct blob_draft blob;
+    struct object_draft draft;
     struct buf env_sealed;
 };
 
 static void upload_finish(struct upload *upload)
 {
-    blob_discard(server_of(upload->call)->blobs, &upload->blob);
+    object_draft_discard(server_of(upload->call), &upload->draft);
     buf_finish(&upload->env_sealed);
 }
 
@@ -146,15 +147,12 @@ static bool insert_deployment(struct upload *upload, struct tx *tx, const char *
     int64_t n = row_int(&number, 0, DEPLOYMENT_NEXT_NUMBER_NUMBER);
     return STORE(tx, &deployment_insert, NULL, NULL, err, V_TEXT(id), environment,
                  V_TEXT(version_format(now, n, version)), V_TEXT(day), V_INT(n),
-                 V_STR(upload->metadata.content_hash), V_TEXT(upload->blob.id),
+                 V_STR(upload->metadata.content_hash), V_TEXT(upload->draft.blob.id),
                  V_INT(upload->source.len), V_INT(FORMAT),
                  has_env ? V_BYTES(buf_str(&upload->env_sealed)) : V_NULL,
                  has_env ? V_TEXT(server_of(call)->keys.ids[KEY_SECRET]) : V_NULL,
                  V_INT(upload->metadata.no_cache), V_TEXT(API_VERSION), V_STR_OR_NULL(sdk),
-                 V_STR_OR_NULL(cli), V_INT(now)) &&
-           STORE(tx, &object_insert, NULL, NULL, err, V_TEXT(upload->blob.id), V_TEXT("store"),
-                 V_TEXT("blob"), V_STR(upload->metadata.content_hash), V_INT(upload->source.len),
-                 V_INT(now));
+                 V_STR_OR_NULL(cli), V_INT(now));
 }
 
 static bool insert_ready(struct upload *upload, struct tx *tx, const char *id,
@@ -235,8 +233,8 @@ bool deployment_create(struct call *call, struct response *res, struct error *er
     AUTO(upload_finish) struct upload upload = {.call = call};
     if (!read_parts(&upload, err) || !seal_env(&upload, err) ||
         !archive_check(call->upload_fd, upload.source.offset, upload.source.len, err) ||
-        !blob_stage_fd(server->blobs, call->upload_fd, upload.source.offset, upload.source.len,
-                       upload.expected, &upload.blob, err))
+        !object_draft_blob(server, call->upload_fd, upload.source.offset, upload.source.len,
+                           upload.expected, &upload.draft, err))
         return false;
 
     char id[ID_TEXT];
@@ -245,7 +243,7 @@ bool deployment_create(struct call *call, struct response *res, struct error *er
     AUTO_TX tx = NULL;
     return store_begin(server->store, &tx, err) && insert(&upload, tx, id, &is_new, &wakes, err) &&
            answer(&upload, tx, id, is_new ? 201 : 200, res, err) &&
-           blob_publish(server->blobs, &upload.blob, err) &&
+           object_publish(server, tx, &upload.draft, err) &&
            audit_call(tx, call, "deployment.create", str_of(id), err) &&
            hub_commit(&server->hub, &tx, &wakes, err);
 }

@@ -51,25 +51,6 @@ struct left {
     const char *run, *workspace, *version;
 };
 
-/* As a worker does it. */
-static bool put(void *arg, const struct seal_facts *facts, int fd, struct error *err)
-{
-    struct test_worker *worker = arg;
-    struct service *service = worker->service;
-    char *bytes = arena_alloc(&service->arena, facts->size);
-
-    if (pread(fd, bytes, facts->size, 0) != (ssize_t)facts->size)
-        return error_errno(err, "read an object");
-    const struct http_request request = {
-        .method = "PUT",
-        .path = arena_printf(&service->arena, "/api/worker/objects/%s", facts->digest),
-        .content_type = "application/octet-stream",
-        .body = {bytes, facts->size},
-    };
-    return service_send(service, worker->bearer, &request) == 200 ||
-           error_set(err, ERR_UNAVAILABLE, "the object was not taken");
-}
-
 static bool add(struct tree_writer *writer, const struct sample *sample, struct error *err)
 {
     struct str text = sample->text ? str_of(sample->text) : (struct str){0};
@@ -94,7 +75,7 @@ static bool add(struct tree_writer *writer, const struct sample *sample, struct 
 static bool store_tree(struct test_worker *worker, const struct sample *samples, size_t n,
                        struct tree_facts *facts, struct error *err)
 {
-    const struct object_backend backend = {.arg = worker, .put = put};
+    const struct object_backend backend = {.arg = worker, .put = worker_put_sealed};
     AUTO(key_ring_finish) struct key_ring ring = {0};
     bool fine = keys_ring(&worker->service->server->keys, &ring, err);
     struct tree_writer *writer = tree_writer_create(&(struct tree_plan){&backend, &ring.keys});

@@ -403,6 +403,24 @@ const char *worker_put(struct test_worker *worker, const char *text)
     return service_send(worker->service, worker->bearer, &request) == 200 ? id : "";
 }
 
+bool worker_put_sealed(void *worker, const struct seal_facts *facts, int fd, struct error *err)
+{
+    struct test_worker *putter = worker;
+    struct service *service = putter->service;
+    const char *const headers[] = {facts->class == SEAL_MANIFEST ? WORKER_OBJECT_CLASS ": manifest"
+                                                                 : WORKER_OBJECT_CLASS ": pack",
+                                   NULL};
+    struct http_request request = object_request(putter, "PUT", facts->digest);
+    char *bytes = arena_alloc(&service->arena, facts->size);
+
+    if (pread(fd, bytes, facts->size, 0) != (ssize_t)facts->size)
+        return error_errno(err, "read an object");
+    request.headers = headers;
+    request.body = (struct str){bytes, facts->size};
+    return service_send(service, putter->bearer, &request) == 200 ||
+           error_set(err, ERR_UNAVAILABLE, "the object was not taken");
+}
+
 int worker_ask_object(struct test_worker *worker, const char *method, const char *id)
 {
     const struct http_request request = object_request(worker, method, id);

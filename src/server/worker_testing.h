@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "blob/seal_writer.h"
 #include "server/testing.h"
 
 enum { BEARER_TEXT = 512 };
@@ -80,6 +81,8 @@ int build_end_with(struct test_worker *worker, const char *manifest, const char 
 
 /* An object of this text, put into the store: its id, or "". */
 const char *worker_put(struct test_worker *worker, const char *text);
+/* One that was sealed, as the `put` of an object backend whose arg is the worker. */
+bool worker_put_sealed(void *worker, const struct seal_facts *facts, int fd, struct error *err);
 const char *object_id(struct service *service, const char *text);
 int worker_ask_object(struct test_worker *worker, const char *method, const char *id);
 

@@ -18,7 +18,7 @@ static bool put(void *arg, const struct seal_facts *facts, int fd, struct error 
     struct upload *upload = arg;
     int64_t fence_ms = lease_look(upload->lease).fence_ms;
 
-    return line_store_insist(upload->line, facts->digest, (int64_t)facts->size, fd,
+    return line_store_insist(upload->line, facts, fd,
                              fence_ms < upload->until_ms ? fence_ms : upload->until_ms, err);
 }
 

@@ -122,6 +122,8 @@ static const struct {
     {"authentication_required", ERR_UNAUTHENTICATED },
     {"not_found",               ERR_NOT_FOUND       },
     {"secret_missing",          ERR_SECRET_MISSING  },
+    {"object_damaged",          ERR_DAMAGED         },
+    {"key_missing",             ERR_KEY_MISSING     },
 };
 
 static bool refused(const struct http_answer *answer, struct error *err)
@@ -260,11 +262,16 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd, str
     return fine || error_wrap(err, "fetching object %.12s", digest);
 }
 
-bool line_store(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
+/* Of a sealed object the class is said; class NULL: the bytes are plain. */
+static bool store_object(struct line *line, const char *digest, int64_t size, int fd,
+                         const char *class, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
+    const char *lines[] = {WORKER_PROTOCOL_HEADER, NULL, NULL};
     struct http_answer answer = {.body = {.max = KIB(64)}};
 
+    if (class)
+        lines[1] = arena_printf(&arena, WORKER_OBJECT_CLASS ": %s", class);
     use_newest_bearer(line, false);
     const struct http_request request = {
         .method = "PUT",
@@ -272,7 +279,7 @@ bool line_store(struct line *line, const char *digest, int64_t size, int fd, str
         .content_type = "application/octet-stream",
         .body_fd = fd,
         .body_fd_len = (uint64_t)size,
-        .headers = headers,
+        .headers = lines,
         .stall_ms = OBJECT_STALL_MS,
         .abort = line->abort,
     };
@@ -283,12 +290,24 @@ bool line_store(struct line *line, const char *digest, int64_t size, int fd, str
     return fine || error_wrap(err, "storing object %.12s", digest);
 }
 
-bool line_store_insist(struct line *line, const char *digest, int64_t size, int fd,
-                       int64_t until_ms, struct error *err)
+bool line_store(struct line *line, const char *digest, int64_t size, int fd, struct error *err)
+{
+    return store_object(line, digest, size, fd, NULL, err);
+}
+
+bool line_store_sealed(struct line *line, const struct seal_facts *facts, int fd, struct error *err)
+{
+    const char *class = facts->class == SEAL_MANIFEST ? "manifest" : "pack";
+
+    return store_object(line, facts->digest, (int64_t)facts->size, fd, class, err);
+}
+
+bool line_store_insist(struct line *line, const struct seal_facts *facts, int fd, int64_t until_ms,
+                       struct error *err)
 {
     int64_t wait = RETRY_FIRST_MS;
 
-    while (!line_store(line, digest, size, fd, err))
+    while (!line_store_sealed(line, facts, fd, err))
         if (!may_repeat(line, until_ms, &wait, err))
             return false;
     return true;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/secret.h"
 #include "blob/key_ring.h"
+#include "blob/seal_writer.h"
 #include "http/client.h"
 
 struct link {
@@ -79,9 +80,13 @@ bool line_fetch(struct line *line, const char *digest, int64_t size, int fd,
 bool line_store(struct line *line, const char *digest, int64_t size, int fd,
                 struct error *err) MUST_USE;
 
-/* line_store, tried again as line_insist does. */
-bool line_store_insist(struct line *line, const char *digest, int64_t size, int fd,
-                       int64_t until_ms, struct error *err) MUST_USE;
+/* An object that was sealed here: a pack or a manifest. */
+bool line_store_sealed(struct line *line, const struct seal_facts *facts, int fd,
+                       struct error *err) MUST_USE;
+
+/* line_store_sealed, tried again as line_insist does. */
+bool line_store_insist(struct line *line, const struct seal_facts *facts, int fd, int64_t until_ms,
+                       struct error *err) MUST_USE;
 
 /* Whether the server has the object. */
 bool line_has(struct line *line, const char *digest, bool *has, struct error *err) MUST_USE;

@@ -8,7 +8,7 @@ enum { SIZE_UNKNOWN = -1 };
 
 static bool put(void *arg, const struct seal_facts *facts, int fd, struct error *err)
 {
-    return line_store(arg, facts->digest, (int64_t)facts->size, fd, err);
+    return line_store_sealed(arg, facts, fd, err);
 }
 
 static bool open_object(void *arg, const char *digest, int *fd, struct error *err)

@@ -115,9 +115,3 @@ UPDATE deployments SET state = 'deployed', built_ms = coalesce(built_ms, $3), de
     updated_ms = $3, manifest = $4, deployment_manifest_digest = $5, bundle_object_id = $6,
     bundle_digest = $7, streams = $8, config_project = $9, env_sealed = NULL
 WHERE id = $1 AND state = $2;
-
--- name: object_insert (id, domain, class, digest, bytes, now)
-INSERT INTO objects (id, domain, class, state, digest, size_bytes, created_ms, ready_ms)
-VALUES ($1, $2, $3, 'ready', $4, $5, $6, $6)
-ON CONFLICT (id) DO UPDATE SET state = 'ready', digest = excluded.digest,
-    size_bytes = excluded.size_bytes, ready_ms = excluded.ready_ms, dead_ms = NULL;

@@ -1,18 +1,11 @@
--- name: object_refer (id, now) -> size_bytes
--- Locks a live object and makes it young, so that the collector, which compares ready_ms, leaves it.
-UPDATE objects SET ready_ms = $2 WHERE id = $1 AND state = 'ready' AND dead_ms IS NULL
-RETURNING size_bytes;
-
--- name: object_is_live (id) -> id
-SELECT id FROM objects WHERE id = $1 AND state = 'ready' AND dead_ms IS NULL;
-
 -- name: image_object_insert (deployment, object)
 INSERT INTO image_objects (deployment_id, object_id) VALUES ($1, $2)
 ON CONFLICT (deployment_id, object_id) DO NOTHING;
 
 -- name: image_step_find (project, digest) -> object_id, diff_id, size_bytes, is_live
 SELECT s.object_id, s.diff_id, s.size_bytes,
-    CASE WHEN s.object_id IS NULL OR (o.state = 'ready' AND o.dead_ms IS NULL) THEN 1 ELSE 0 END
+    CASE WHEN s.object_id IS NULL OR (o.state = 'ready' AND o.dead_ms IS NULL
+        AND o.damaged_ms IS NULL) THEN 1 ELSE 0 END
 FROM image_steps s LEFT JOIN objects o ON o.id = s.object_id
 WHERE s.project_id = $1 AND s.step_digest = $2;
 
@@ -49,28 +42,6 @@ WHERE i.object_id = $1 AND (e.current_deployment_id = d.id OR d.deployed_ms > $2
     OR EXISTS (SELECT 1 FROM runs r WHERE r.environment_id = e.id AND r.finished_ms IS NULL
         AND r.deployment_id = d.id))
 LIMIT 1;
-
--- name: objects_unneeded (ready_before, used_after, failed_after, limit) -> id, ready_ms
-SELECT o.id, o.ready_ms FROM objects o
-WHERE o.dead_ms IS NULL AND o.state = 'ready' AND o.ready_ms < $1
-    AND NOT EXISTS (SELECT 1 FROM deployments d WHERE d.source_object_id = o.id
-        AND (d.state <> 'failed' OR d.failed_ms > $3))
-    AND NOT EXISTS (SELECT 1 FROM deployments d WHERE d.bundle_object_id = o.id)
-    AND NOT EXISTS (SELECT 1 FROM image_objects i JOIN deployments d ON d.id = i.deployment_id
-        WHERE i.object_id = o.id AND d.state <> 'failed')
-    AND NOT EXISTS (SELECT 1 FROM image_steps s WHERE s.object_id = o.id AND s.used_ms > $2)
-    AND NOT EXISTS (SELECT 1 FROM object_refs r WHERE r.object_id = o.id)
-ORDER BY o.ready_ms LIMIT $4;
-
--- name: object_kill (id, ready, now)
--- Whoever referred to it since it was found has made it younger.
-UPDATE objects SET dead_ms = $3 WHERE id = $1 AND ready_ms = $2 AND dead_ms IS NULL;
-
--- name: objects_dead (before, limit) -> id
-SELECT id FROM objects WHERE dead_ms <= $1 ORDER BY dead_ms LIMIT $2;
-
--- name: object_bury (id, before)
-DELETE FROM objects WHERE id = $1 AND dead_ms <= $2;
 
 -- name: image_steps_forget (used_before)
 DELETE FROM image_steps WHERE used_ms < $1;

@@ -1,0 +1,11 @@
+-- Objects lie sealed: under which key, how long the file is, and what was found damaged.
+
+-- key_id is that of the file's header; null: the file is plain, from before, and will be sealed.
+-- size_bytes is what readers get; digest, where there is a key_id, is the sha256 of the file.
+ALTER TABLE objects ADD COLUMN key_id TEXT;
+ALTER TABLE objects ADD COLUMN stored_bytes BIGINT;
+
+-- Whoever can store it again is told that it is not there.
+ALTER TABLE objects ADD COLUMN damaged_ms BIGINT;
+
+CREATE INDEX objects_key ON objects (domain, class, key_id);
