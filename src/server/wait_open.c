@@ -65,8 +65,28 @@ static bool read_span(struct str raw, const char *name, int64_t max_ms, int64_t 
                      (long long)(max_ms / 1000));
 }
 
+/* What it waits for, for those who look at it. */
+static bool describe_timer(struct plan *plan, const char *duration, struct error *err)
+{
+    AUTO(buf_finish) struct buf text = {.max = 256};
+    struct json_writer json = json_begin(&text);
+
+    if (is_given(plan->request.params))
+        return true;
+    json_open(&json, NULL);
+    if (duration)
+        json_string(&json, "duration", duration);
+    json_time(&json, "until", plan->wait->due_ms);
+    json_close(&json);
+    if (!json_end(&json, err))
+        return false;
+    plan->wait->params = arena_str(plan->opening->arena, buf_str(&text));
+    return true;
+}
+
 static bool read_timer(struct plan *plan, struct error *err)
 {
+    char text[DURATION_TEXT];
     const struct wait_request *request = &plan->request;
     bool has_duration = is_given(request->duration), has_until = request->until.ptr;
     int64_t ms = 0;
@@ -78,12 +98,11 @@ static bool read_timer(struct plan *plan, struct error *err)
     if (has_duration && !read_span(request->duration, "duration", TIMER_MAX_MS, &ms, err))
         return false;
     plan->wait->due_ms = plan->now + ms;
-    if (!has_until)
-        return true;
-    if (!time_parse(request->until, &plan->wait->due_ms, err))
+    if (has_until && !time_parse(request->until, &plan->wait->due_ms, err))
         return error_wrap(err, "until");
-    return plan->wait->due_ms <= plan->now + TIMER_MAX_MS ||
-           error_set(err, ERR_INVALID, "until is over ten years away");
+    if (plan->wait->due_ms > plan->now + TIMER_MAX_MS)
+        return error_set(err, ERR_INVALID, "until is over ten years away");
+    return describe_timer(plan, has_duration ? duration_format(ms, text) : NULL, err);
 }
 
 /* One of a human wait is answered or cancelled with it, so nobody else may wait for it. */

@@ -212,6 +212,8 @@ SERVICE_TEST(a_timer_comes_due_after_any_downtime)
     struct stage stage;
     CHECK(set_stage(service, &stage));
     CHECK(open_wait(&stage, 1, "{\"kind\":\"timer\",\"duration\":\"2d\"}"));
+    CHECK_STR(service_text(service, "pending_wait.params.duration"), "2d");
+    CHECK(*service_text(service, "pending_wait.params.until"));
     sweep_once(service->server);
     CHECK_STR(status_of(&stage), "waiting");
     CHECK(pass(&stage, &timer_comes, stage.wait));
