@@ -246,52 +246,53 @@ static bool find_parent(struct secrets *set, const struct message_secret *secret
     return take_source(set, mount, err);
 }
 
-static bool choose_directory(struct secrets *set, const struct message_secret *secret,
-                             struct secret_file *file, struct error *err)
+/* NULL: it failed. */
+static struct secret_mount *choose_directory(struct secrets *set,
+                                             const struct message_secret *secret,
+                                             struct secret_file *file, struct error *err)
 {
     struct secret_mount *mount = find_mount(set, SECRET_MOUNT_DIRECTORY, secret->target);
 
-    if (mount && (mount->mode != secret->mode || strcmp(mount->owner, file->owner) != 0))
-        return error_set(err, ERR_INVALID, "secrets in one directory have one mode and owner");
+    if (mount && (mount->mode != secret->mode || strcmp(mount->owner, file->owner) != 0)) {
+        error_set(err, ERR_INVALID, "secrets in one directory have one mode and owner");
+        return NULL;
+    }
     if (!mount) {
         mount = make_mount(set, SECRET_MOUNT_DIRECTORY, secret->target);
         mount->mode = secret->mode;
         mount->owner = file->owner;
         if (!take_source(set, mount, err))
-            return false;
+            return NULL;
         add_mount(set, mount);
     }
     const char *name = arena_text(&set->arena, secret->name);
-    file->mount = mount;
     file->value = arena_printf(&set->arena, "%s/%s", mount->source, name);
     file->path = arena_printf(&set->arena, "%s/%s", mount->path, name);
     /* Whoever may enter the directory may read it, and nobody runs it. */
     file->mode = mount->mode & 0666;
-    return true;
+    return mount;
 }
 
-static bool choose_file(struct secrets *set, const struct message_secret *secret,
-                        const struct secrets_grouping *grouping, struct secret_file *file,
-                        struct error *err)
+static struct secret_mount *choose_file(struct secrets *set, const struct message_secret *secret,
+                                        const struct secrets_grouping *grouping,
+                                        struct secret_file *file, struct error *err)
 {
     struct secret_mount *mount;
 
     file->path = arena_text(&set->arena, secret->target);
     file->mode = secret->mode;
     if (!find_parent(set, secret, grouping, &mount, err))
-        return false;
+        return NULL;
     if (mount) {
-        file->mount = mount;
         file->value = arena_printf(&set->arena, "%s%s", mount->source, strrchr(file->path, '/'));
-        return true;
+        return mount;
     }
     mount = make_mount(set, SECRET_MOUNT_FILE, secret->target);
     mount->source = arena_printf(&set->arena, STORE "/%u-%zu", set->program, set->n);
     mount->owner = file->owner;
     add_mount(set, mount);
-    file->mount = mount;
     file->value = mount->source;
-    return true;
+    return mount;
 }
 
 static bool make_value(struct secret_file *file, struct str value, struct error *err)
@@ -326,8 +327,10 @@ static bool store(struct secrets *set, const struct message_secret *secret,
         .fd = -1,
         .len = secret->value.len,
     };
-    if (secret->placement == SECRET_IN_FILE ? !choose_file(set, secret, grouping, file, err)
-                                            : !choose_directory(set, secret, file, err))
+    file->mount = secret->placement == SECRET_IN_FILE
+                      ? choose_file(set, secret, grouping, file, err)
+                      : choose_directory(set, secret, file, err);
+    if (!file->mount)
         return false;
     *(set->last_file ? &set->last_file->next : &set->files) = file;
     set->last_file = file;

@@ -169,7 +169,7 @@ static bool bind_in(const struct secret_mount *mount, int parent, int *here, str
 {
     struct stat bound;
 
-    if (*here != parent && fchdir(parent) != 0)
+    if (parent < 0 || (*here != parent && fchdir(parent) != 0))
         return error_errno(err, "entering its directory");
     *here = parent;
     if (mount->tree >= 0 ? !mount_secret_tree(mount->tree, mount->name, err)
