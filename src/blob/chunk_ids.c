@@ -168,7 +168,7 @@ INLINE void step(struct batch *batch)
         if (!lane[i].last)
             continue;
         for (int word = 0; word < CHUNK_ID_LEN / 8; word++)
-            put_u64(lane[i].id + 8 * word, batch->h[word][i]);
+            put_u64(lane[i].id + 8 * (size_t)word, batch->h[word][i]);
         refill(batch, i);
     }
 }

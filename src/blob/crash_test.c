@@ -72,7 +72,9 @@ static bool shard_is_whole(const char *path, size_t *n)
         struct error err;
         if (entry->d_name[0] == '.')
             continue;
-        AUTO_FD int fd = openat(dirfd(shard), entry->d_name, O_RDONLY | O_CLOEXEC);
+        char file[1024];
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC);
         fine = fd >= 0 && seal_source_fd(&fd, &source, &err) &&
                seal_source_digest(&source, digest, &err) && strcmp(digest, entry->d_name) == 0;
         (*n)++;

@@ -23,15 +23,15 @@ struct stream {
 };
 
 static const struct message_field head_fields[] = {
-    {"kind",    1, FIELD_TEXT,  true,  offsetof(struct head, kind),      1,        64,                           0},
-    {"parent",  2, FIELD_BYTES, false, offsetof(struct head, parent),    PACK_LEN, PACK_LEN,                     0},
-    {"packs",   3, FIELD_BYTES, true,  offsetof(struct head, packs),     0,        PACK_LEN *MANIFEST_PACKS_MAX,
-     0                                                                                                            },
+    {"kind",    1, FIELD_TEXT,  true,  offsetof(struct head, kind),      1,        64,                 0},
+    {"parent",  2, FIELD_BYTES, false, offsetof(struct head, parent),    PACK_LEN, PACK_LEN,           0},
+    {"packs",   3, FIELD_BYTES, true,  offsetof(struct head, packs),     0,
+     (size_t)PACK_LEN *MANIFEST_PACKS_MAX,                                                             0},
     {"facts",   4, FIELD_LIST,  false, offsetof(struct head, facts),     1,        MANIFEST_FACT_MAX,
-     MANIFEST_FACTS_MAX                                                                                           },
-    {"streams", 5, FIELD_U32,   true,  offsetof(struct head, n_streams), 4,        4,                            0},
-    {"root",    6, FIELD_BYTES, false, offsetof(struct head, root),      1,        MANIFEST_ROOT_MAX,            0},
-    {"loose",   7, FIELD_BYTES, false, offsetof(struct head, loose),     1,        MANIFEST_LOOSE_MAX,           0},
+     MANIFEST_FACTS_MAX                                                                                 },
+    {"streams", 5, FIELD_U32,   true,  offsetof(struct head, n_streams), 4,        4,                  0},
+    {"root",    6, FIELD_BYTES, false, offsetof(struct head, root),      1,        MANIFEST_ROOT_MAX,  0},
+    {"loose",   7, FIELD_BYTES, false, offsetof(struct head, loose),     1,        MANIFEST_LOOSE_MAX, 0},
 };
 
 static const struct message_field stream_fields[] = {
@@ -218,7 +218,7 @@ static bool decode_stream(const struct stream *fields, size_t n_packs, struct ar
     if (fields->chunks.len % CHUNK_LEN != 0)
         return wrong(err, "a list of chunks is cut off");
     digest_of(fields->chunks, stream->digest);
-    if (memcmp(stream->digest, fields->digest.ptr, DIGEST_LEN) != 0)
+    if (!str_equal(bytes_of(stream->digest, DIGEST_LEN), fields->digest))
         return wrong(err, "a list of chunks is not what its digest says");
     stream->name = arena_str(arena, fields->name);
     stream->len = fields->len;
@@ -241,7 +241,7 @@ bool manifest_decode(struct str bytes, struct arena *arena, struct manifest *man
                      struct error *err)
 {
     struct manifest read = {0};
-    struct head head;
+    struct head head = {0};
 
     if (!take_fields(&head_info, &bytes, arena, &head, err) ||
         !decode_head(&head, arena, &read, err))
@@ -251,7 +251,7 @@ bool manifest_decode(struct str bytes, struct arena *arena, struct manifest *man
         return wrong(err, "it ends early");
     struct manifest_stream *streams = arena_array(arena, head.n_streams + 1, sizeof *streams);
     for (size_t i = 0; i < head.n_streams; i++) {
-        struct stream fields;
+        struct stream fields = {0};
         if (!take_fields(&stream_info, &bytes, arena, &fields, err) ||
             !decode_stream(&fields, read.n_packs, arena, &streams[i], err))
             return false;

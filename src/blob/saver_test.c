@@ -85,7 +85,7 @@ TEST(streams_and_facts_come_back_as_they_were)
 
     test_noise(1, (uint8_t *)bytes, MEMORY / 3);
     memset(bytes + MEMORY / 3, 0, MEMORY / 3);
-    test_prose(1, (uint8_t *)bytes + MEMORY / 3 * 2, MEMORY / 3);
+    test_prose(1, (uint8_t *)bytes + 2 * (size_t)(MEMORY / 3), MEMORY / 3);
     static const size_t sizes[] = {MEMORY, 0, 1, KIB(16), KIB(16) + 1, KIB(300)};
     saver_create(&plan, &saver);
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/id.h"
 
-enum seal_domain { SEAL_STORE = 1, SEAL_CHECKPOINT = 2 };
-enum seal_class { SEAL_PACK = 1, SEAL_MANIFEST = 2, SEAL_BLOB = 3 };
+enum seal_domain { SEAL_NO_DOMAIN, SEAL_STORE = 1, SEAL_CHECKPOINT = 2 };
+enum seal_class { SEAL_NO_CLASS, SEAL_PACK = 1, SEAL_MANIFEST = 2, SEAL_BLOB = 3 };
 enum seal_flag { SEAL_LAST = 1, SEAL_STORED = 2, SEAL_INDEX = 4 };
 
 enum {

@@ -47,13 +47,13 @@ static bool opens(struct str sealed)
 /* {u16 place, u8 xor}, any number of times. */
 static void check_patched(const uint8_t *data, size_t size)
 {
-    AUTO_FREE char *copy = alloc(object.len);
+    AUTO_FREE uint8_t *copy = alloc(object.len);
 
     memcpy(copy, object.bytes, object.len);
     for (; size >= PATCH; data += PATCH, size -= PATCH)
-        copy[(data[0] | data[1] << 8) % (int)object.len] ^= (char)data[2];
+        copy[(data[0] | (size_t)data[1] << 8) % object.len] ^= data[2];
     bool is_same = memcmp(copy, object.bytes, object.len) == 0;
-    assert(opens((struct str){copy, object.len}) == is_same);
+    assert(opens((struct str){(const char *)copy, object.len}) == is_same);
 }
 
 static void check_replaced(const uint8_t *data, size_t size)

@@ -140,7 +140,7 @@ bool seal_reader_record(struct seal_reader *reader, uint64_t offset, uint64_t nu
 bool seal_reader_next(struct seal_reader *reader, struct str *bytes, bool *is_last,
                       struct error *err)
 {
-    struct seal_record_view record;
+    struct seal_record_view record = {0};
 
     if (reader->has_ended)
         return error_set(err, ERR_INVALID, "the object %s has ended", reader->object.id);

@@ -81,7 +81,7 @@ TEST(bytes_that_compress_take_less_and_others_hardly_more)
     test_noise(1, bytes, MIB(3));
     AUTO(buf_finish) struct buf noise = {0};
     CHECK(seal_bytes(&keys, 0, (struct str){(char *)bytes, MIB(3)}, &noise, &facts, &err));
-    CHECK(noise.len == MIB(3) + SEAL_HEADER_LEN + 3 * (SEAL_HEAD_LEN + SEAL_TAG_LEN));
+    CHECK(noise.len == MIB(3) + SEAL_HEADER_LEN + (size_t)3 * (SEAL_HEAD_LEN + SEAL_TAG_LEN));
 }
 
 /* The header as written down in the specification, byte by byte. */
@@ -121,7 +121,7 @@ TEST(a_record_is_what_the_specification_says)
     CHECK(seal_bytes(&keys, 4, STR("abcdefg"), &sealed, &facts, &err));
     const uint8_t *header = (const uint8_t *)sealed.bytes;
     uint8_t text[12 + SEAL_HEADER_LEN], key[32], aad[32 + 16 + 8 + 1 + 4] = {0}, nonce[24] = {1};
-    memcpy(text, "helmr object", 12);
+    snprintf((char *)text, sizeof text, "helmr object");
     memcpy(text + 12, header, SEAL_HEADER_LEN);
     crypto_generichash(key, 32, text, sizeof text, keys.keys[0].bytes, 32);
 
@@ -153,11 +153,11 @@ TEST(flipping_any_byte_is_refused)
     CHECK(opens(&keys, buf_str(&sealed), &err));
     for (size_t i = 0; i < sealed.len; i++) {
         for (int bit = 0; bit < 8; bit++) {
-            sealed.bytes[i] ^= (char)(1 << bit);
+            ((uint8_t *)sealed.bytes)[i] ^= (uint8_t)(1 << bit);
             CHECK(!opens(&keys, buf_str(&sealed), &err));
             bool is_key_id = i >= 16 && i < 24;
             CHECK(err.code == (is_key_id ? ERR_KEY_MISSING : ERR_DAMAGED));
-            sealed.bytes[i] ^= (char)(1 << bit);
+            ((uint8_t *)sealed.bytes)[i] ^= (uint8_t)(1 << bit);
         }
     }
 }
