@@ -192,4 +192,28 @@ SERVICE_TEST(a_changed_setting_is_in_the_log_by_its_name)
     CHECK_STR(service_text(service, "entries.0.subject"), "HELMR_RUN_MAX_DISPATCHES");
 }
 
+SERVICE_TEST(a_callback_survives_a_change_of_the_key_that_made_it)
+{
+    struct error err;
+    char id[KEY_ID_TEXT];
+    const char *key =
+        service_make_key(service, "\"tokens:create\",\"tokens:read\",\"tokens:complete\"");
+    static const char body[] = "{\"idempotency_key\":\"before\"}";
+    CHECK_STATUS(service, service_ask(service, key, "POST", "/api/tokens", body), 201);
+    const char *token = service_text(service, "id");
+    const char *bearer = service_text(service, "public_access_token");
+    const char *callback = strstr(service_text(service, "callback_url"), "/api/v1/");
+    CHECK(callback && master_rotate(service->data_dir, id, &err) && restart(service, &err));
+
+    /* The same secrets are given again, and both still open the token. */
+    CHECK_STATUS(service, service_ask(service, key, "POST", "/api/tokens", body), 201);
+    CHECK_STR(service_text(service, "public_access_token"), bearer);
+    CHECK(strstr(service_text(service, "callback_url"), callback));
+    const char *path = arena_printf(&service->arena, "/api/v1/tokens/%s", token);
+    CHECK_STATUS(service, service_ask(service, bearer, "GET", path, NULL), 200);
+    CHECK_STATUS(service, service_ask(service, NULL, "POST", callback, "1"), 200);
+    CHECK(drop_old(service) && restart(service, &err));
+    CHECK_STATUS(service, service_ask(service, bearer, "GET", path, NULL), 401);
+}
+
 TEST_MAIN()
