@@ -157,9 +157,14 @@ test("what the runtime user cannot read or reach fails the run", async (t) => {
     "tasks/d.ts": task("d", '{ KEY: { file: "/srv/key" } }', "return look('/srv/key');", user),
   });
   const deployment = await deployed(path);
+  const retry = { maxAttempts: 3 };
   for (const id of ["a", "b", "c"]) {
-    const { status, error } = await run(deployment, id);
+    const { id: runId, status, error, attemptNumber } = await run(deployment, id, undefined, { retry });
     assert.equal(status, "failed");
+    // Nothing of it has run, and trying again would change nothing.
+    assert.equal(attemptNumber, 1);
+    const kinds = (await runEvents(runId)).map(({ kind }) => kind);
+    assert.equal(kinds.filter((kind) => kind === "run.lease_assigned").length, 1);
     assert.deepEqual(
       [error?.layer, error?.failureKind],
       ["guest_runtime", "secret_unreadable"],
