@@ -148,6 +148,56 @@ TEST(chunks_are_checked_under_the_key_of_their_pack)
     CHECK(!reads_back(&other, &made, N_CHUNKS, 1000, &err) && err.code == ERR_KEY_MISSING);
 }
 
+static bool write_some(void *arg, struct str bytes, struct error *err)
+{
+    size_t *left = arg;
+
+    if (bytes.len > *left)
+        return error_set(err, ERR_UNAVAILABLE, "no room");
+    *left -= bytes.len;
+    return true;
+}
+
+/* Records are sealed by a thread of their own: its failure must arrive here, whenever it is. */
+TEST(a_sink_that_fails_at_any_record_ends_the_pack)
+{
+    enum { RECORDS = 8, PIECE = CHUNK_MAX };
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(seal_writer_finish) struct seal_writer seal = {0};
+    AUTO(pack_writer_finish) struct pack_writer writer = {0};
+    AUTO_FREE uint8_t *bytes = alloc((size_t)RECORDS * SEAL_RAW_MAX);
+    struct seal_plan plan = {&keys, SEAL_PACK};
+    struct seal_facts facts;
+    struct error err;
+
+    test_noise(1, bytes, (size_t)RECORDS * SEAL_RAW_MAX);
+    for (size_t room = 0; room <= RECORDS + 1; room++) {
+        size_t left = SEAL_HEADER_LEN + room * (SEAL_HEAD_LEN + SEAL_RAW_MAX + SEAL_TAG_LEN);
+        bool fine =
+            pack_writer_begin(&writer, &seal, &plan, (struct seal_sink){write_some, &left}, &err);
+        CHECK(fine);
+        for (uint8_t i = 0; fine && i < RECORDS * (SEAL_RAW_MAX / PIECE); i++) {
+            uint8_t id[CHUNK_ID_LEN] = {i};
+            fine = pack_writer_add(&writer, id,
+                                   (struct str){(char *)bytes + (size_t)i * PIECE, PIECE}, &err);
+        }
+        fine = fine && pack_writer_end(&writer, &facts, &err);
+        CHECK(fine == (room > RECORDS));
+        CHECK(fine || err.code == ERR_UNAVAILABLE);
+    }
+    /* Given up half-way, a writer can be begun again or finished. */
+    size_t left = SIZE_MAX;
+    for (int round = 0; round < 2; round++) {
+        CHECK(
+            pack_writer_begin(&writer, &seal, &plan, (struct seal_sink){write_some, &left}, &err));
+        for (uint8_t i = 0; i < 20; i++) {
+            uint8_t id[CHUNK_ID_LEN] = {i};
+            CHECK(pack_writer_add(&writer, id,
+                                  (struct str){(char *)bytes + (size_t)i * PIECE, PIECE}, &err));
+        }
+    }
+}
+
 static bool decodes(const struct pack_index *index, uint64_t end)
 {
     AUTO_FREE uint8_t *bytes = alloc(pack_index_len(index));

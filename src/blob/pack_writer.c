@@ -12,7 +12,7 @@ bool pack_writer_begin(struct pack_writer *writer, struct seal_writer *seal,
     }
     /* Of a pack that was given up, a record may still be under way. */
     sealing_destroy(writer->sealing);
-    writer->sealing = sealing_create();
+    writer->sealing = sealing_create(seal, writer->records);
     writer->seal = seal;
     writer->n_gathered = writer->n_chunks = writer->n_records = 0;
     return seal_writer_begin(seal, plan, sink, err);
@@ -24,7 +24,7 @@ static bool flush(struct pack_writer *writer, struct error *err)
 
     writer->n_gathered = 0;
     writer->n_records++;
-    return sealing_give(writer->sealing, writer->seal, writer->records, len, err);
+    return sealing_give(writer->sealing, len, err);
 }
 
 bool pack_writer_add(struct pack_writer *writer, const uint8_t id[CHUNK_ID_LEN], struct str bytes,

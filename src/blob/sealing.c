@@ -9,25 +9,29 @@
 enum { N_BUFFERS = 3 };
 
 struct sealing {
+    struct seal_writer *seal;
+    struct pack_record *records;
     pthread_mutex_t lock; /* guards all below but the bytes of buffers */
     pthread_cond_t changed;
     pthread_t thread;
     bool is_running, is_ending, has_failed;
     struct error err;
-    struct seal_writer *seal;
-    struct pack_record *records;
     size_t n_given, n_done;
     uint64_t size;
     uint8_t *bytes[N_BUFFERS];
     size_t len[N_BUFFERS];
 };
 
-struct sealing *sealing_create(void)
+struct sealing *sealing_create(struct seal_writer *seal, struct pack_record *records)
 {
     struct sealing *sealing = alloc(sizeof *sealing);
 
-    *sealing =
-        (struct sealing){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    *sealing = (struct sealing){
+        .seal = seal,
+        .records = records,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
     return sealing;
 }
 
@@ -99,12 +103,9 @@ static bool start(struct sealing *sealing, struct error *err)
     return true;
 }
 
-bool sealing_give(struct sealing *sealing, struct seal_writer *seal, struct pack_record *records,
-                  size_t len, struct error *err)
+bool sealing_give(struct sealing *sealing, size_t len, struct error *err)
 {
     pthread_mutex_lock(&sealing->lock);
-    sealing->seal = seal;
-    sealing->records = records;
     sealing->len[sealing->n_given % N_BUFFERS] = len;
     sealing->n_given++;
     pthread_cond_broadcast(&sealing->changed);

@@ -9,16 +9,15 @@
 
 struct sealing;
 
-struct sealing *sealing_create(void);
+/* Both are borrowed; the places of records go into the array. */
+struct sealing *sealing_create(struct seal_writer *seal, struct pack_record *records);
 void sealing_destroy(struct sealing *sealing); /* accepts NULL; what is not sealed yet is dropped */
 
 /* Where the next record is to be put together: SEAL_RAW_MAX bytes. */
 uint8_t *sealing_buffer(struct sealing *sealing);
 
-/* Gives the buffer away, `len` bytes of it, as the next record of the writer; the place of it goes
- * into `records`. May wait until another buffer is free. */
-bool sealing_give(struct sealing *sealing, struct seal_writer *seal, struct pack_record *records,
-                  size_t len, struct error *err) MUST_USE;
+/* Gives the buffer away, `len` bytes of it, as the next record. May wait until another is free. */
+bool sealing_give(struct sealing *sealing, size_t len, struct error *err) MUST_USE;
 
 /* Sealed bytes of the object so far. */
 uint64_t sealing_size(struct sealing *sealing);
