@@ -187,6 +187,7 @@ SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
                      "{\"task_id\":\"hello\",\"options\":{\"idempotency_key\":\"one\"}}"),
                  201);
     const char *run = service_text(service, "id");
+    CHECK_STATUS(service, ask(service, "POST", BELOW("/tokens"), "{}"), 201);
     CHECK_STATUS(service, ask(service, "DELETE", "/api/projects/shop", NULL), 409);
     CHECK_STR(service_text(service, "code"), "project_not_empty");
     CHECK_STATUS(service,
@@ -207,7 +208,8 @@ SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
 
 /* One of each kind of object, in another environment than the callers'. */
 struct foreign {
-    const char *run, *deployment, *key, *secret, *task, *sandbox;
+    const char *run, *deployment, *key, *secret, *task, *sandbox, *workspace;
+    const char *token, *public_token;
 };
 
 static const char *foreign_id(const struct foreign *foreign, struct str param)
@@ -215,12 +217,15 @@ static const char *foreign_id(const struct foreign *foreign, struct str param)
     const struct {
         const char *name, *id;
     } params[] = {
-        {":run",        foreign->run       },
-        {":deployment", foreign->deployment},
-        {":key",        foreign->key       },
-        {":name",       foreign->secret    },
-        {":task",       foreign->task      },
-        {":sandbox",    foreign->sandbox   },
+        {":run",          foreign->run         },
+        {":deployment",   foreign->deployment  },
+        {":key",          foreign->key         },
+        {":name",         foreign->secret      },
+        {":task",         foreign->task        },
+        {":sandbox",      foreign->sandbox     },
+        {":workspace",    foreign->workspace   },
+        {":token",        foreign->token       },
+        {":public_token", foreign->public_token},
     };
     for (size_t i = 0; i < COUNT_OF(params); i++)
         if (str_equal(param, str_of(params[i].name)))
@@ -296,6 +301,15 @@ static bool furnish(struct service *service, const char *prefix, const char *env
     foreign->deployment = arena_text(&service->arena, str_of(service->deployment_id));
     ok = ok && ask(service, "POST", AT("/runs"), "{\"task_id\":\"hello\"}") == 201;
     foreign->run = service_text(service, "id");
+    foreign->workspace = service_text(service, "workspace_id");
+    ok = ok && ask(service, "POST", AT("/tokens"), "{}") == 201;
+    foreign->token = service_text(service, "id");
+    const char *scope =
+        arena_printf(&service->arena,
+                     "{\"scope\":{\"type\":\"token.complete\",\"token_id\":\"%s\"}}",
+                     foreign->token);
+    ok = ok && ask(service, "POST", AT("/public-access-tokens"), scope) == 201;
+    foreign->public_token = service_text(service, "id");
     ok = ok && ask(service, "PUT", AT("/secrets/TOKEN"), "{\"value\":\"v\"}") == 201 &&
          ask(service, "POST", AT("/api-keys"),
              "{\"name\":\"k\",\"expires_in_days\":30,"
@@ -304,9 +318,10 @@ static bool furnish(struct service *service, const char *prefix, const char *env
     return ok && ask(service, "GET", AT("/sandboxes/box"), NULL) == 200;
 }
 
-#define ALL_SCOPED                                                    \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\"," \
-    "\"secrets:write\""
+#define ALL_SCOPED                                                                               \
+    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\","                            \
+    "\"secrets:write\",\"tokens:create\",\"tokens:read\",\"tokens:complete\",\"tokens:cancel\"," \
+    "\"workspace-versions:read\""
 
 /* The object is looked for in the callers' environment, and in its own by a key of another. */
 static void check_foreign(struct service *service, const char *key, const char *prefix,

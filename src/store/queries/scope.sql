@@ -113,6 +113,15 @@ DELETE FROM leases WHERE environment_id = $1;
 -- name: purge_idempotency (environment)
 DELETE FROM idempotency WHERE environment_id = $1;
 
+-- name: purge_waits (environment)
+DELETE FROM waits WHERE environment_id = $1;
+
+-- name: purge_public_access_tokens (environment)
+DELETE FROM public_access_tokens WHERE environment_id = $1;
+
+-- name: purge_tokens (environment)
+DELETE FROM tokens WHERE environment_id = $1;
+
 -- name: purge_runs (environment)
 DELETE FROM runs WHERE environment_id = $1;
 
