@@ -81,9 +81,11 @@ struct engine {
                   struct instance **instance, struct error *err);
 
     /* NULL: the engine cannot. The sandbox's memory goes to a file of the folder (from
-     * memory_folder_make), its name is ENGINE_IMAGE. The sandbox is over after it, saved or not. */
+     * memory_folder_make), its name is ENGINE_IMAGE. The sandbox is over after it, saved or not.
+     * The file may be read while it is written. */
     bool (*save)(struct instance *instance, int folder, int timeout_ms, struct error *err);
-    /* As start, with what was saved: the agent goes on where it stood, on a new channel. */
+    /* As start, with what was saved: the agent goes on where it stood, on a new channel. The file
+     * may still be written, by who keeps it from being opened until it is whole. */
     bool (*restore)(struct engine_host *host, const struct sandbox_spec *spec, int folder,
                     struct instance **instance, struct error *err);
 };

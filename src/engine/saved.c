@@ -2,9 +2,8 @@
 
 #include <fcntl.h>
 #include <libdeflate.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -24,14 +23,17 @@ enum {
     HEAD_MAX = FACTS_AT + FACTS_MAX + DIGEST_LEN + LENGTH_LEN,
     STORED_MAX = 65535, /* of one stored block of deflate */
     STORED_HEAD = 5,
+    DEFLATED_MAX = PIECE + 64 * 1024, /* what does not compress grows a little */
+    TAIL_MS = 1,                      /* between two looks at a file that grows */
 };
 
 struct saved_reader {
     struct libdeflate_decompressor *inflater;
-    const uint8_t *file;
-    size_t size, at;
-    size_t head; /* 0: not read yet */
-    uint8_t *piece;
+    int fd;
+    uint64_t at;
+    const atomic_bool *is_growing; /* or NULL */
+    bool has_head, is_last;
+    uint8_t *deflated, *piece;
 };
 
 struct saved_writer {
@@ -78,63 +80,110 @@ static bool head_length(struct str bytes, size_t *len, struct error *err)
     return true;
 }
 
-bool saved_reader_open(int folder, struct saved_reader **reader, struct error *err)
+static bool is_growing(const struct saved_reader *reader)
 {
-    AUTO_FD int fd = openat(folder, ENGINE_IMAGE, O_RDONLY | O_CLOEXEC);
-    struct stat about;
+    return reader->is_growing && atomic_load(reader->is_growing);
+}
 
-    if (fd < 0 || fstat(fd, &about) != 0)
+/* Whoever saves makes the file first thing. */
+static int open_file(int folder, const atomic_bool *growing)
+{
+    for (;;) {
+        bool may_come = growing && atomic_load(growing);
+        int fd = openat(folder, ENGINE_IMAGE, O_RDONLY | O_CLOEXEC);
+
+        if (fd >= 0 || !may_come)
+            return fd;
+        poll(NULL, 0, TAIL_MS);
+    }
+}
+
+bool saved_reader_open(int folder, const atomic_bool *growing, struct saved_reader **reader,
+                       struct error *err)
+{
+    int fd = open_file(folder, growing);
+
+    if (fd < 0)
         return error_errno(err, "open the saved sandbox");
-    if (about.st_size == 0)
-        return damaged(err, "is empty");
-    void *file = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (file == MAP_FAILED)
-        return error_errno(err, "map the saved sandbox");
     struct saved_reader *made = alloc(sizeof *made);
     *made = (struct saved_reader){.inflater = libdeflate_alloc_decompressor(),
-                                  .file = file,
-                                  .size = (size_t)about.st_size,
+                                  .fd = fd,
+                                  .is_growing = growing,
+                                  .deflated = alloc(DEFLATED_MAX),
                                   .piece = alloc(PIECE)};
     *reader = made;
     return made->inflater || error_set(err, ERR_INTERNAL, "no memory to inflate with");
 }
 
+/* Up to n bytes: fewer only where the file ends. */
+static bool read_some(struct saved_reader *reader, void *into, size_t n, size_t *got,
+                      struct error *err)
+{
+    *got = 0;
+    while (*got < n) {
+        bool may_come = is_growing(reader);
+        ssize_t more = pread(reader->fd, (char *)into + *got, n - *got, (off_t)reader->at);
+
+        if (more < 0)
+            return error_errno(err, "read the saved sandbox");
+        if (more == 0 && !may_come)
+            return true;
+        if (more == 0)
+            poll(NULL, 0, TAIL_MS);
+        *got += (size_t)more;
+        reader->at += (uint64_t)more;
+    }
+    return true;
+}
+
+static bool read_all(struct saved_reader *reader, void *into, size_t n, struct error *err)
+{
+    size_t got;
+
+    return read_some(reader, into, n, &got, err) && (got == n || damaged(err, "was cut off"));
+}
+
 static bool read_head(struct saved_reader *reader, struct str *bytes, struct error *err)
 {
-    struct str file = {(const char *)reader->file, reader->size};
+    size_t len;
 
-    if (!head_length(file, &reader->head, err))
+    if (!read_all(reader, reader->deflated, FACTS_AT, err))
         return false;
-    if (reader->head == 0)
-        return damaged(err, "was cut off");
-    *bytes = (struct str){file.ptr, reader->head};
-    reader->at = reader->head;
-    return true;
+    uint32_t facts = u32_of(reader->deflated + FACTS_AT - LENGTH_LEN);
+    if (facts > FACTS_MAX)
+        return damaged(err, "has no head of gVisor");
+    size_t whole = FACTS_AT + facts + DIGEST_LEN + LENGTH_LEN;
+    if (!read_all(reader, reader->deflated + FACTS_AT, whole - FACTS_AT, err) ||
+        !head_length((struct str){(const char *)reader->deflated, whole}, &len, err))
+        return false;
+    *bytes = (struct str){(const char *)reader->deflated, whole};
+    reader->has_head = true;
+    return len == whole || damaged(err, "has no head of gVisor");
 }
 
 bool saved_read(struct saved_reader *reader, struct str *bytes, struct error *err)
 {
+    uint8_t length[LENGTH_LEN];
     size_t got;
 
     *bytes = (struct str){0};
-    if (reader->head == 0)
+    if (!reader->has_head)
         return read_head(reader, bytes, err);
-    if (reader->at == reader->size)
+    if (!read_some(reader, length, LENGTH_LEN, &got, err))
+        return false;
+    if (got == 0)
         return true;
-    if (reader->size - reader->at < LENGTH_LEN)
-        return damaged(err, "was cut off");
-    size_t len = u32_of(reader->file + reader->at);
-    reader->at += LENGTH_LEN;
-    if (len > reader->size - reader->at)
-        return damaged(err, "was cut off");
-    if (libdeflate_deflate_decompress(reader->inflater, reader->file + reader->at, len,
-                                      reader->piece, PIECE, &got) != LIBDEFLATE_SUCCESS ||
+    size_t len = u32_of(length);
+    if (got != LENGTH_LEN || len > DEFLATED_MAX || reader->is_last)
+        return damaged(err, "is not in whole pieces");
+    if (!read_all(reader, reader->deflated, len, err))
+        return false;
+    if (libdeflate_deflate_decompress(reader->inflater, reader->deflated, len, reader->piece, PIECE,
+                                      &got) != LIBDEFLATE_SUCCESS ||
         got == 0)
         return damaged(err, "does not inflate");
-    reader->at += len;
     /* Only the last may be short: a writer knows no other end of a piece than a full one. */
-    if (got != PIECE && reader->at != reader->size)
-        return damaged(err, "has a short piece in the middle");
+    reader->is_last = got != PIECE;
     *bytes = (struct str){(const char *)reader->piece, got};
     return true;
 }
@@ -143,8 +192,9 @@ void saved_reader_close(struct saved_reader *reader)
 {
     if (!reader)
         return;
-    munmap((void *)reader->file, reader->size);
+    close(reader->fd);
     libdeflate_free_decompressor(reader->inflater);
+    free(reader->deflated);
     free(reader->piece);
     free(reader);
 }
@@ -155,6 +205,10 @@ bool saved_writer_open(int folder, struct saved_writer **writer, struct error *e
 
     if (fd < 0)
         return error_errno(err, "make the saved sandbox");
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+        close(fd);
+        return error_errno(err, "keep the saved sandbox from being opened");
+    }
     struct saved_writer *made = alloc(sizeof *made);
     *made = (struct saved_writer){.fd = fd,
                                   .head = {.max = HEAD_MAX},
@@ -222,7 +276,10 @@ bool saved_writer_end(struct saved_writer *writer, struct error *err)
 {
     if (writer->head_len == 0)
         return damaged(err, "was cut off");
-    return writer->filled == 0 || write_piece(writer, err);
+    if (writer->filled > 0 && !write_piece(writer, err))
+        return false;
+    return fcntl(writer->fd, F_SETLEASE, F_UNLCK) == 0 ||
+           error_errno(err, "let the saved sandbox be opened");
 }
 
 void saved_writer_close(struct saved_writer *writer)

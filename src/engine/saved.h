@@ -7,20 +7,26 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "base/str.h"
 
 struct saved_reader;
 struct saved_writer;
 
-/* Of ENGINE_IMAGE in the folder. ERR_DAMAGED when it is no such file. */
-bool saved_reader_open(int folder, struct saved_reader **reader, struct error *err) MUST_USE;
+/* Of ENGINE_IMAGE in the folder. While *is_growing the file is waited for, and more of it, so that
+ * it can be read while it is saved; NULL: it is whole. */
+bool saved_reader_open(int folder, const atomic_bool *is_growing, struct saved_reader **reader,
+                       struct error *err) MUST_USE;
 
-/* The next bytes of the stream, good until the next call; none at its end. */
+/* The next bytes of the stream, good until the next call; none at its end. ERR_DAMAGED when it is
+ * no such file. */
 bool saved_read(struct saved_reader *reader, struct str *bytes, struct error *err) MUST_USE;
 void saved_reader_close(struct saved_reader *reader); /* accepts NULL */
 
-/* Makes ENGINE_IMAGE in the folder of a stream that comes in pieces of any size. */
+/* Makes ENGINE_IMAGE in the folder of a stream that comes in pieces of any size. Until it is ended
+ * whoever opens the file waits: an engine may be started before. */
 bool saved_writer_open(int folder, struct saved_writer **writer, struct error *err) MUST_USE;
 bool saved_write(struct saved_writer *writer, struct str bytes, struct error *err) MUST_USE;
 bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;

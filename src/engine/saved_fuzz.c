@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     AUTO_FD int fd = openat(folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (!fd_write_all(fd, (struct str){(const char *)data, size}, &err))
         abort();
-    if (saved_reader_open(folder, &reader, &err))
+    if (saved_reader_open(folder, NULL, &reader, &err))
         while (saved_read(reader, &bytes, &err) && bytes.len > 0)
             ;
     saved_reader_close(reader);

@@ -67,7 +67,7 @@ static bool read_all(int folder, struct buf *out, struct error *err)
 {
     struct saved_reader *reader = NULL;
     struct str bytes;
-    bool fine = saved_reader_open(folder, &reader, err);
+    bool fine = saved_reader_open(folder, NULL, &reader, err);
 
     while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
         fine = buf_append(out, bytes, err);

@@ -8,7 +8,6 @@
 #include "base/time.h"
 #include "blob/loader.h"
 #include "blob/saver.h"
-#include "engine/saved.h"
 #include "worker/object_link.h"
 #include "worker/template.h"
 #include "worker/worker.h"
@@ -65,7 +64,7 @@ static bool open_keys(struct run *run, struct key_ring *ring, struct error *err)
     return key_ring_add(ring, secret_reveal(&run->worker->settings->checkpoint_key), err);
 }
 
-static bool keep(struct run *run, int folder, const char *kind,
+static bool keep(struct run *run, int folder, const atomic_bool *is_growing, const char *kind,
                  const struct checkpoint_about *about, struct checkpoint_kept *kept,
                  struct error *err)
 {
@@ -83,7 +82,8 @@ static bool keep(struct run *run, int folder, const char *kind,
     struct saver *saver = NULL;
     struct saved saved;
 
-    if (!open_keys(run, &ring, err) || !saved_reader_open(folder, &unloading.reader, err))
+    if (!open_keys(run, &ring, err) ||
+        !saved_reader_open(folder, is_growing, &unloading.reader, err))
         return false;
     saver_create(&plan, &saver);
     bool fine = saver_stream(saver, STREAM, (struct saver_source){unload, &unloading}, err) &&
@@ -95,16 +95,17 @@ static bool keep(struct run *run, int folder, const char *kind,
     return fine;
 }
 
-bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
-                     struct checkpoint_kept *kept, struct error *err)
+bool checkpoint_keep(struct run *run, int folder, const atomic_bool *is_growing,
+                     const struct checkpoint_about *about, struct checkpoint_kept *kept,
+                     struct error *err)
 {
-    return keep(run, folder, KIND, about, kept, err);
+    return keep(run, folder, is_growing, KIND, about, kept, err);
 }
 
 bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
                           struct error *err)
 {
-    return keep(run, folder, "template", NULL, kept, err);
+    return keep(run, folder, NULL, "template", NULL, kept, err);
 }
 
 static bool read_parent(struct run *run, const char *digest, struct error *err)
@@ -158,22 +159,20 @@ static bool read_facts(const struct manifest *manifest, struct checkpoint_about 
     return true;
 }
 
-bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant, int folder,
-                      struct checkpoint_about *about, struct error *err)
+bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,
+                      struct saved_writer *writer, struct checkpoint_about *about,
+                      struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
     struct object_backend backend = object_backend_of_line(&run->line);
     const char *digest = arena_text(&run->arena, grant->manifest);
-    struct saved_writer *writer = NULL;
     struct loader *loader = NULL;
 
     bool fine = open_keys(run, &ring, err) &&
                 loader_create(&backend, &ring.keys, digest, &loader, err) &&
                 read_facts(loader_manifest(loader), about, err) &&
-                saved_writer_open(folder, &writer, err) &&
                 loader_stream(loader, STREAM, (struct seal_sink){load, writer}, err) &&
                 saved_writer_end(writer, err);
-    saved_writer_close(writer);
     loader_destroy(loader);
     return fine;
 }

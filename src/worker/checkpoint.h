@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/sha256.h"
+#include "engine/saved.h"
 #include "worker/run.h"
 
 /* What has to be known to wake it up again; part of the sealed manifest. */
@@ -28,11 +29,14 @@ bool checkpoint_find_parent(struct run *run, struct error *err) MUST_USE;
 bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
                           struct error *err) MUST_USE;
 
-/* ERR_OBJECT_GONE belongs to stage: then what it shares with its parent has to be kept anew,
+/* While *is_growing what is saved is still coming; NULL: it is there.
+ * ERR_OBJECT_GONE belongs to stage: then what it shares with its parent has to be kept anew,
  * without one. */
-bool checkpoint_keep(struct run *run, int folder, const struct checkpoint_about *about,
-                     struct checkpoint_kept *kept, struct error *err) MUST_USE;
+bool checkpoint_keep(struct run *run, int folder, const atomic_bool *is_growing,
+                     const struct checkpoint_about *about, struct checkpoint_kept *kept,
+                     struct error *err) MUST_USE;
 
 /* ERR_DAMAGED or ERR_NOT_FOUND when what is stored cannot be it; anything else may pass. */
-bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant, int folder,
-                      struct checkpoint_about *about, struct error *err) MUST_USE;
+bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,
+                      struct saved_writer *writer, struct checkpoint_about *about,
+                      struct error *err) MUST_USE;

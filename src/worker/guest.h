@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/loop.h"
 #include "base/secret.h"
 #include "engine/engine.h"
@@ -162,14 +164,26 @@ enum { GUEST_NONCE_LEN = 16 };
 bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[GUEST_NONCE_LEN],
                  struct error *err) MUST_USE;
 
-/* The sandbox is over after it. */
-bool guest_save(struct guest *guest, int folder, struct error *err) MUST_USE;
+/* What is saved can be read while it is_running. The sandbox is over at the end. */
+struct guest_save {
+    struct guest *guest;
+    int folder;
+    pthread_t thread;
+    atomic_bool is_running;
+    bool is_fine;
+    struct error err;
+};
+bool guest_save_begin(struct guest *guest, int folder, struct guest_save *save,
+                      struct error *err) MUST_USE;
+bool guest_save_end(struct guest_save *save, struct error *err) MUST_USE;
 
-/* As guest_start, set up and launched: the program is where it was when it was paused. */
+/* As guest_start, set up and launched: the program is where it was when it was paused. What was
+ * saved may still be on its way into the folder; the agent is heard after guest_meet. */
 bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
-                   int folder, const uint8_t nonce[GUEST_NONCE_LEN],
-                   const struct guest_listener *listener, struct failure *failure,
+                   int folder, const struct guest_listener *listener, struct failure *failure,
                    struct guest **guest, struct error *err) MUST_USE;
+bool guest_meet(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN],
+                struct error *err) MUST_USE;
 
 /* Before the program may go on anywhere: time, entropy, identity and network are as of now. */
 bool guest_reestablish(struct guest *guest, bool has_network, struct error *err) MUST_USE;

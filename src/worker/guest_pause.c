@@ -1,4 +1,6 @@
 /* How a guest is frozen, paused, saved and brought back. */
+#include <pthread.h>
+
 #include "base/hash.h"
 #include "base/own.h"
 #include "base/time.h"
@@ -52,7 +54,6 @@ bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[
            guest_fail(guest, "pause", "agent_unhealthy", err);
 }
 
-/* Output goes on in the same streams with a new window; what was said before is forgotten. */
 static bool meet_again(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN], struct error *err)
 {
     guest->has_hello = false;
@@ -71,18 +72,40 @@ static bool meet_again(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN]
     return true;
 }
 
-bool guest_save(struct guest *guest, int folder, struct error *err)
+static void *save_main(void *arg)
 {
+    struct guest_save *save = arg;
+    struct guest *guest = save->guest;
+
+    save->is_fine = guest->worker->engine->save(guest->instance, save->folder, SAVE_MS, &save->err);
+    atomic_store(&save->is_running, false);
+    return NULL;
+}
+
+bool guest_save_begin(struct guest *guest, int folder, struct guest_save *save, struct error *err)
+{
+    *save = (struct guest_save){.guest = guest, .folder = folder, .is_running = true};
     /* It ends when it is saved: that is no news. */
     loop_remove(TAKE(guest->process));
     loop_remove(TAKE(guest->socket));
-    return guest->worker->engine->save(guest->instance, folder, SAVE_MS, err) ||
-           guest_fail(guest, "save", "agent_unhealthy", err);
+    if (pthread_create(&save->thread, NULL, save_main, save) == 0)
+        return true;
+    save->is_running = false;
+    error_set(err, ERR_INTERNAL, "no thread could be made");
+    return guest_fail(guest, "save", "agent_unhealthy", err);
+}
+
+bool guest_save_end(struct guest_save *save, struct error *err)
+{
+    pthread_join(save->thread, NULL);
+    if (save->is_fine)
+        return true;
+    *err = save->err;
+    return guest_fail(save->guest, "save", "agent_unhealthy", err);
 }
 
 bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
-                   int folder, const uint8_t nonce[GUEST_NONCE_LEN],
-                   const struct guest_listener *listener, struct failure *failure,
+                   int folder, const struct guest_listener *listener, struct failure *failure,
                    struct guest **guest, struct error *err)
 {
     struct guest *made = *guest = guest_make(worker, lease, failure);
@@ -96,9 +119,13 @@ bool guest_restore(struct worker *worker, struct lease *lease, const struct sand
         return guest_fail(made, "restore", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);
-    if (!guest_watch_channel(made, err) || !meet_again(made, nonce, err))
-        return guest_fail(made, "restore", "boot_failed", err);
-    return true;
+    return guest_watch_channel(made, err) || guest_fail(made, "restore", "boot_failed", err);
+}
+
+/* Output goes on in the same streams with a new window; what was said before is forgotten. */
+bool guest_meet(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN], struct error *err)
+{
+    return meet_again(guest, nonce, err) || guest_fail(guest, "restore", "boot_failed", err);
 }
 
 bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)

@@ -136,25 +136,27 @@ static bool bring_back(struct park *park, struct error *err)
 
     guest_stop(TAKE(run->guest));
     id_make(run->lease->instance_id);
-    if (!run_restore(run, park->folder, park->about.nonce, err) || !run_give_secrets(run, err) ||
+    if (!run_restore(run, park->folder, err) || !guest_meet(run->guest, park->about.nonce, err) ||
+        !run_give_secrets(run, err) ||
         !guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err))
         return false;
     guest_outlive_stop(run->guest, true);
     return guest_thaw(run->guest, err);
 }
 
-static bool keep(struct park *park, struct error *err)
+static bool keep(struct park *park, const atomic_bool *is_growing, struct error *err)
 {
-    return checkpoint_keep(park->run, park->folder, &park->about, &park->kept, err) &&
-           stage(park, err);
+    return checkpoint_keep(park->run, park->folder, is_growing, &park->about, &park->kept, err);
 }
 
 /* Everything after the save: what fails now is undone by coming back. */
-static bool leave(struct park *park, struct error *err)
+static bool leave(struct park *park, bool is_kept, struct error *err)
 {
     struct run_parent *parent = &park->run->parent;
 
-    if (keep(park, err))
+    if (!is_kept)
+        return false;
+    if (stage(park, err))
         return true;
     if (err->code != ERR_OBJECT_GONE || !parent->digest[0])
         return false;
@@ -162,7 +164,7 @@ static bool leave(struct park *park, struct error *err)
     parent->digest[0] = '\0';
     if (guest_origin(park->run->guest))
         template_forget_manifest(guest_origin(park->run->guest));
-    return keep(park, err);
+    return keep(park, NULL, err) && stage(park, err);
 }
 
 /* What can still be undone by letting the program go on. */
@@ -187,11 +189,16 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
                abort_it(park, &why, err);
     }
     park->took.capture = end_step(park);
+    struct guest_save save;
     if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||
-        !guest_save(run->guest, park->folder, err))
+        !guest_save_begin(run->guest, park->folder, &save, err))
+        return false;
+    /* Sealed and uploaded while it is still being saved. */
+    bool is_kept = keep(park, &save.is_running, &why);
+    if (!guest_save_end(&save, err))
         return false;
     park->took.save = end_step(park);
-    if (!leave(park, &why)) {
+    if (!leave(park, is_kept, &why)) {
         *err = why;
         return why.code != ERR_LEASE_STALE && bring_back(park, err) && abort_it(park, &why, err);
     }

@@ -1,5 +1,8 @@
 /* Coming back: a run that was parked, here or elsewhere, goes on where it stood. Nothing of its
  * program moves before everything about it is as of now and the server has recorded the start. */
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "base/own.h"
 #include "base/time.h"
 #include "worker/checkpoint.h"
@@ -41,24 +44,62 @@ static bool checkpoint_fault(struct run *run, const struct error *err)
                        "%s", err->text);
 }
 
-static bool bring(struct run *run, struct checkpoint_about *about, int *folder, struct error *err)
-{
-    const struct wire_resume_grant *resume = &run->lease->grant.resume;
-    /* Stored pieces are a little longer than their bytes. */
-    int64_t memory = (run->spec.memory_mib + run->spec.disk_mib) << 20;
-    int64_t room = memory + memory / OVERHEAD_DIVISOR + IMAGE_ROOM;
+/* What is brought on a thread of its own, while the engine starts. */
+struct bringing {
+    struct run *run;
+    struct saved_writer *writer;
+    struct checkpoint_about about;
+    bool is_fine;
+    struct error err;
+};
 
-    if ((!memory_folder_make(room, folder, err) ||
-         !checkpoint_bring(run, resume, *folder, about, err)))
-        return checkpoint_fault(run, err);
-    run_end_phase(run, "checkpoint");
-    return true;
+static void *bring_main(void *arg)
+{
+    struct bringing *bringing = arg;
+
+    bringing->is_fine = checkpoint_bring(bringing->run, &bringing->run->lease->grant.resume,
+                                         bringing->writer, &bringing->about, &bringing->err);
+    /* Closed only now: until then the engine waits for the file to be whole. */
+    saved_writer_close(bringing->writer);
+    return NULL;
 }
 
-static bool wake_up(struct run *run, const struct checkpoint_about *about, int folder,
-                    struct error *err)
+/* A sandbox that goes on from the checkpoint, both on their way at once. */
+static bool bring_back(struct run *run, struct bringing *bringing, int folder, struct error *err)
 {
-    if (!run_restore(run, folder, about->nonce, err))
+    pthread_t thread;
+
+    if (!saved_writer_open(folder, &bringing->writer, err))
+        return checkpoint_fault(run, err);
+    if (pthread_create(&thread, NULL, bring_main, bringing) != 0)
+        abort();
+    bool is_started = run_restore(run, folder, err);
+    pthread_join(thread, NULL);
+    if (!bringing->is_fine) {
+        *err = bringing->err;
+        return checkpoint_fault(run, err);
+    }
+    run_end_phase(run, "checkpoint");
+    return is_started;
+}
+
+static int64_t image_room(const struct run *run)
+{
+    int64_t memory = (run->spec.memory_mib + run->spec.disk_mib) << 20;
+
+    /* Pieces that are only stored are a little longer than their bytes. */
+    return memory + memory / OVERHEAD_DIVISOR + IMAGE_ROOM;
+}
+
+static bool wake_up(struct run *run, struct error *err)
+{
+    struct bringing bringing = {.run = run};
+    AUTO_FD int folder = -1;
+
+    if (!memory_folder_make(image_room(run), &folder, err))
+        return checkpoint_fault(run, err);
+    if (!bring_back(run, &bringing, folder, err) ||
+        !guest_meet(run->guest, bringing.about.nonce, err))
         return false;
     run_end_phase(run, "boot");
     return run_give_secrets(run, err) &&
@@ -68,12 +109,10 @@ static bool wake_up(struct run *run, const struct checkpoint_about *about, int f
 bool run_come_back(struct run *run, struct error *err)
 {
     const struct wire_resume_grant *resume = &run->lease->grant.resume;
-    struct checkpoint_about about;
-    AUTO_FD int folder = -1;
 
     run->start = "checkpoint";
     run->active_ms = run->grant->active_ms;
-    if (!bring(run, &about, &folder, err) || !wake_up(run, &about, folder, err))
+    if (!wake_up(run, err))
         return false;
     if (!run_pass_gate(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",

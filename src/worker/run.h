@@ -74,9 +74,8 @@ int64_t run_active_ms(const struct run *run);
 bool run_tell_resumed(struct run *run, const char *mode, int64_t resume_version, int64_t resume_ms,
                       struct error *err) MUST_USE;
 
-/* A guest from what was saved, on a lease of the run's own, with its output. */
-bool run_restore(struct run *run, int folder, const uint8_t nonce[GUEST_NONCE_LEN],
-                 struct error *err) MUST_USE;
+/* A guest from what was saved, or still is being put into the folder, with its output. */
+bool run_restore(struct run *run, int folder, struct error *err) MUST_USE;
 
 /* Parks a run that waits. True and not is_parked: it stays, and is to be tried again later. */
 bool run_park(struct run *run, struct error *err) MUST_USE;

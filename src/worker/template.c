@@ -23,7 +23,8 @@ static bool take_over(int saved, int64_t room, int *folder, struct error *err)
     struct saved_reader *reader = NULL;
     struct saved_writer *writer = NULL;
     struct str bytes;
-    bool fine = memory_folder_make(room, folder, err) && saved_reader_open(saved, &reader, err) &&
+    bool fine = memory_folder_make(room, folder, err) &&
+                saved_reader_open(saved, NULL, &reader, err) &&
                 saved_writer_open(*folder, &writer, err);
 
     while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
@@ -43,8 +44,9 @@ bool template_make(struct guest *guest, int64_t room, struct template **template
     /* Answered by the adapter when it is at the gate and has nothing more to load. */
     if (!guest_reestablish_again(guest, err))
         return false;
+    struct guest_save save;
     if (!memory_folder_make(room, &saved, err) || !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
-        !guest_save(guest, saved, err))
+        !guest_save_begin(guest, saved, &save, err) || !guest_save_end(&save, err))
         return false;
     if (!take_over(saved, room, &folder, err)) {
         auto_close(&folder);
@@ -86,11 +88,11 @@ bool template_copy(struct template *template, struct worker *worker,
                    const struct sandbox_spec *spec, const struct guest_listener *listener,
                    struct failure *failure, struct guest **guest, struct error *err)
 {
-    if (!guest_restore(worker, NULL, spec, template->folder, template->nonce, listener, failure,
-                       guest, err))
+    if (!guest_restore(worker, NULL, spec, template->folder, listener, failure, guest, err))
         return false;
     (*guest)->origin = template_hold(template);
-    return guest_reestablish(*guest, spec->network != NETWORK_OFF, err);
+    return guest_meet(*guest, template->nonce, err) &&
+           guest_reestablish(*guest, spec->network != NETWORK_OFF, err);
 }
 
 bool template_manifest(struct template *template, struct run *run, char manifest[SHA256_HEX],

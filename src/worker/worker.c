@@ -119,6 +119,7 @@ static int block_signals(struct error *err)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGIO, SIG_IGN); /* somebody waits for a file that is being written: it will be */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     int fd = signalfd(-1, &set, SFD_CLOEXEC);
     if (fd < 0)

@@ -108,7 +108,7 @@ static bool carry_over(int from, int to, struct error *err)
     struct saved_reader *reader = NULL;
     struct saved_writer *writer = NULL;
     struct str bytes;
-    bool fine = saved_reader_open(from, &reader, err) && saved_writer_open(to, &writer, err);
+    bool fine = saved_reader_open(from, NULL, &reader, err) && saved_writer_open(to, &writer, err);
 
     while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
         fine = saved_write(writer, bytes, err);
