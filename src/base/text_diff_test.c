@@ -100,8 +100,8 @@ TEST(the_longest_texts_that_differ_everywhere_are_done)
     uint32_t seed = 7;
     for (size_t i = 0; i < TEXT_DIFF_MAX; i++) {
         seed = seed * 1103515245u + 12345u;
-        before[i] = i % 2 ? '\n' : (char)('a' + (seed >> 16) % 26);
-        after[i] = i % 2 ? '\n' : (char)('a' + (seed >> 21) % 26);
+        before[i] = (char)(i % 2 ? '\n' : 'a' + (seed >> 16) % 26);
+        after[i] = (char)(i % 2 ? '\n' : 'a' + (seed >> 21) % 26);
     }
     AUTO(buf_finish) struct buf patch = {.max = TEXT_DIFF_OUT_MAX};
     struct error err;

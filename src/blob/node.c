@@ -136,12 +136,13 @@ bool node_encode(const struct node *node, struct buf *out, struct error *err)
 
 static bool damaged(struct error *err)
 {
-    return error_set(err, ERR_DAMAGED, "a directory of a stored tree is damaged");
+    error_set(err, ERR_DAMAGED, "a directory of a stored tree is damaged");
+    return false;
 }
 
 static bool take(struct str *rest, size_t len, struct str *piece, struct error *err)
 {
-    if (rest->len < len)
+    if (rest->len < len || !rest->ptr)
         return damaged(err);
     *piece = (struct str){rest->ptr, len};
     rest->ptr += len;
@@ -154,7 +155,7 @@ bool node_chunks_decode(struct str bytes, struct arena *arena, const struct node
 {
     size_t count = bytes.len / NODE_CHUNK_LEN;
 
-    if (bytes.len % NODE_CHUNK_LEN != 0)
+    if (bytes.len % NODE_CHUNK_LEN != 0 || !bytes.ptr)
         return damaged(err);
     struct node_chunk *list = arena_array(arena, count + 1, sizeof *list);
     for (size_t i = 0; i < count; i++) {
@@ -248,8 +249,8 @@ bool node_decode(struct str bytes, struct arena *arena, struct node *node, struc
 {
     struct str rest = bytes, piece = {0};
 
-    if (!take(&rest, COUNT_LEN, &piece, err))
-        return false;
+    if (!bytes.ptr || !take(&rest, COUNT_LEN, &piece, err))
+        return damaged(err);
     size_t n = get_u32((const uint8_t *)piece.ptr);
     if (n > rest.len / HEAD_LEN)
         return damaged(err);

@@ -117,7 +117,7 @@ static bool read_chunks(struct tree_reader *reader, const struct node_chunk *chu
                         struct buf *out, struct error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        struct str bytes;
+        struct str bytes = {0};
         if (!find_chunk(reader, &chunks[i], &bytes, err) || !buf_append(out, bytes, err))
             return false;
     }

@@ -57,13 +57,13 @@ struct sample {
     struct str bytes;
 };
 
-#define FILE_OF(at, text)         \
-    {                             \
-        {.kind = TREE_FILE,       \
-         .path = STR(at),         \
-         .mode = 0644,            \
-         .size = sizeof text - 1, \
-         .mtime_ns = 5},          \
+#define FILE_OF(at, text)          \
+    {                              \
+        {.kind = TREE_FILE,        \
+         .path = STR(at),          \
+         .mode = 0644,             \
+         .size = sizeof(text) - 1, \
+         .mtime_ns = 5},           \
         STR(text) \
 }
 

@@ -122,7 +122,7 @@ static void count_lines(struct str patch, int64_t *added, int64_t *removed)
 
     *added = *removed = 0;
     while (patch.len > 0 && str_split(&patch, '\n', &line)) {
-        char sign = line.len > 0 ? line.ptr[0] : ' ';
+        int sign = line.len > 0 ? line.ptr[0] : ' ';
 
         is_hunk = is_hunk || sign == '@';
         *added += is_hunk && sign == '+';
@@ -305,7 +305,7 @@ bool diff_command(const struct invocation *invocation, int *exit_code, struct er
     };
     bool has_two = invocation->n_args == 2;
     bool has_patch = printing.form == FORM_STAT || invocation_has(invocation, "patch");
-    struct target a, b;
+    struct target a = {0}, b = {0};
 
     *exit_code = 0;
     if (has_two && (invocation_has(invocation, "from") || invocation_has(invocation, "to")))

@@ -88,8 +88,9 @@ static bool load(struct diff *diff, struct tree_reader *reader, const struct nod
                  struct node *node, struct error *err)
 {
     *node = (struct node){0};
-    return !is_folder(entry) ||
-           tree_reader_node(reader, entry->chunks, entry->n_chunks, &diff->arena, node, err);
+    if (!entry || entry->kind != TREE_DIRECTORY)
+        return true;
+    return tree_reader_node(reader, entry->chunks, entry->n_chunks, &diff->arena, node, err);
 }
 
 static bool walk(struct diff *diff, struct str path, const struct node *before,
@@ -183,12 +184,15 @@ static bool walk(struct diff *diff, struct str path, const struct node *before,
         const struct node_entry *was = i < before->n ? &before->entries[i] : NULL;
         const struct node_entry *is = k < after->n ? &after->entries[k] : NULL;
         int side = !was ? 1 : !is ? -1 : order(was, is);
+        const struct node_entry *named = side <= 0 ? was : is;
 
+        if (!named)
+            break;
         was = side <= 0 ? was : NULL;
         is = side >= 0 ? is : NULL;
         i += was != NULL;
         k += is != NULL;
-        struct str at = join(diff, path, was ? was->name : is->name);
+        struct str at = join(diff, path, named->name);
         bool is_on_way = is_wanted(diff, at) || is_below(diff->within, at);
         if (is_on_way && !compare(diff, at, was, is, err))
             return false;

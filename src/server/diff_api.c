@@ -4,7 +4,6 @@
 #include "base/encode.h"
 #include "base/json.h"
 #include "base/text_diff.h"
-#include "base/text_diff.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/diff.h"
@@ -153,8 +152,9 @@ static bool open_sides(struct call *call, const struct wanted *wanted, struct si
 static const char *type_of(const struct diff_change *change)
 {
     const struct node_entry *entry = change->after ? change->after : change->before;
+    enum tree_kind kind = entry ? entry->kind : TREE_WHITEOUT;
 
-    switch (entry ? entry->kind : TREE_WHITEOUT) {
+    switch (kind) {
     case TREE_FILE: return "file";
     case TREE_DIRECTORY: return "directory";
     case TREE_SYMLINK: return "symlink";
