@@ -1,175 +1,31 @@
 /* A run that waits gives up its sandbox and goes on from a checkpoint: nothing is lost at any
  * step, nothing happens twice, and only who can read it gets it. */
-#include <poll.h>
-#include <pthread.h>
-
 #include "base/json.h"
 #include "base/time.h"
+#include "server/park_testing.h"
 #include "server/resume.h"
 #include "server/service_suite.h"
 #include "server/sweep.h"
-#include "server/sweep_pass.h"
-#include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR                                                                          \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\",\"tokens:complete\"," \
-    "\"tokens:read\""
-#define COMPAT "c0ffee"
-#define KEY_ID "00112233445566aa"
-
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
-
 CHANGE(silence, "UPDATE leases SET expires_ms = expires_ms - 70000 WHERE id = $1");
-
-struct stage {
-    struct test_worker worker;
-    const char *key, *run;
-    char wait[ID_TEXT];
-};
-
-static bool set_stage(struct service *service, struct stage *stage)
-{
-    *stage = (struct stage){
-        .key = service_make_key(service, OPERATOR), .worker = {.compat = COMPAT, .key_id = KEY_ID}
-    };
-    sweeper_stop(service->server->sweeper);
-    service->server->sweeper = NULL;
-    return worker_join(&stage->worker, service, "one") &&
-           service_build(service, &stage->worker, stage->key);
-}
-
-static bool start(struct stage *stage, const char *kind)
-{
-    return worker_take(&stage->worker, kind) && lease_begin(&stage->worker) == 200 &&
-           lease_start(&stage->worker) == 200;
-}
-
-static bool open_wait(struct stage *stage)
-{
-    struct service *service = stage->worker.service;
-
-    if (!lease_op(&stage->worker, 1, "wait.open", "{\"kind\":\"token\"}"))
-        return false;
-    snprintf(stage->wait, ID_TEXT, "%s", service_text(service, "results.0.wait_id"));
-    return *stage->wait;
-}
-
-static bool start_waiting(struct stage *stage)
-{
-    stage->run = service_start_run(stage->worker.service, stage->key, "hello", NULL);
-    return *stage->run && start(stage, "run") && open_wait(stage);
-}
-
-static bool park(struct stage *stage)
-{
-    return checkpoint_begin(&stage->worker, stage->wait) == 200 &&
-           checkpoint_stage(&stage->worker) == 200 && checkpoint_ready(&stage->worker) == 200;
-}
-
-/* Somebody answers. */
-static bool settle_with(struct service *service, const char *run, const char *wait_id,
-                        const char *data)
-{
-    AUTO(arena_finish) struct arena arena = {0};
-    AUTO(buf_finish) struct buf decision = {.max = 4096};
-    struct wakes wakes = {0};
-    struct wait_row wait;
-    struct error err;
-    AUTO_TX tx = NULL;
-
-    if (store_begin(service->server->store, &tx, &err) &&
-        STORE(tx, &run_lock, NULL, NULL, &err, V_TEXT(run)) &&
-        wait_load(tx, wait_id, &arena, &wait, &err) &&
-        wait_decision(CONDITION_COMPLETE, str_of(data), (struct str){0}, &decision, &err) &&
-        wait_settle(tx, &wait, CONDITION_COMPLETE, buf_str(&decision), &wakes, &err) &&
-        hub_commit(&service->server->hub, &tx, &wakes, &err))
-        return true;
-    printf("# %s\n", err.text);
-    return false;
-}
-
-static bool settle(struct stage *stage)
-{
-    return settle_with(stage->worker.service, stage->run, stage->wait, "{\"ok\":true}");
-}
-
-static const char *column_of(struct service *service, const struct query *query, const char *id)
-{
-    struct error err;
-    struct rows rows;
-    AUTO_TX tx = NULL;
-
-    if (!store_begin_read(service->server->store, &tx, &err) ||
-        !STORE(tx, query, &service->arena, &rows, &err, V_TEXT(id)) || rows.n_rows != 1)
-        return "";
-    const char *text = row_text(&rows, 0, 0);
-    return text ? text : "";
-}
-
-static const char *suspension_of(struct stage *stage)
-{
-    static const struct query query = {"test_suspension", 1, 1,
-                                       SAME_ON_BOTH("SELECT suspension FROM waits WHERE id = $1")};
-
-    return column_of(stage->worker.service, &query, stage->wait);
-}
-
-static const char *checkpoint_state_of(struct stage *stage, const char *id)
-{
-    static const struct query query = {"test_checkpoint", 1, 1,
-                                       SAME_ON_BOTH("SELECT state FROM checkpoints WHERE id = $1")};
-
-    return column_of(stage->worker.service, &query, id);
-}
-
-static const char *refs_of(struct stage *stage, const char *id)
-{
-    static const struct query query = {
-        "test_refs", 1, 1,
-        SAME_ON_BOTH("SELECT CAST(count(*) AS TEXT) FROM object_refs WHERE owner_id = $1")};
-
-    return column_of(stage->worker.service, &query, id);
-}
-
-static const char *state_of(struct stage *stage)
-{
-    return run_text(stage->worker.service, stage->key, stage->run, "execution_status");
-}
-
-static size_t events_of(struct stage *stage, const char *kind)
-{
-    return run_events_of(stage->worker.service, stage->key, stage->run, kind);
-}
-
-static bool takes_nothing(struct test_worker *worker, const char *accept)
-{
-    return worker_poll(worker, accept, &large_room, 0, "[]") == 200 &&
-           json_count(buf_str(&worker->service->answer.body), "grants") == 0;
-}
-
-static bool finish(struct stage *stage)
-{
-    return lease_report(&stage->worker, "succeeded", "") == 200 &&
-           events_of(stage, "run.completed") == 1;
-}
 
 SERVICE_TEST(a_parked_run_goes_on_with_its_answer)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && start_waiting(&stage));
-    CHECK_STR(state_of(&stage), "waiting");
-    CHECK(park(&stage));
-    CHECK_STR(suspension_of(&stage), "parked");
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "ready");
-    CHECK_STR(refs_of(&stage, stage.worker.checkpoint), "2");
-    CHECK_STR(state_of(&stage), "waiting");
-    CHECK(takes_nothing(&stage.worker, "[\"run\",\"resume\"]"));
+    CHECK(stage_set(service, &stage) && stage_wait(&stage));
+    CHECK_STR(stage_state(&stage), "waiting");
+    CHECK(stage_park(&stage));
+    CHECK_STR(stage_suspension(&stage), "parked");
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "ready");
+    CHECK_STR(stage_refs(&stage, stage.worker.checkpoint), "2");
+    CHECK_STR(stage_state(&stage), "waiting");
+    CHECK(stage_takes_nothing(&stage.worker, "[\"run\",\"resume\"]"));
 
-    CHECK(settle(&stage));
-    CHECK_STR(state_of(&stage), "queued");
-    CHECK_STR(suspension_of(&stage), "resume_pending");
-    CHECK(takes_nothing(&stage.worker, "[\"run\"]"));
+    CHECK(stage_settle(&stage));
+    CHECK_STR(stage_state(&stage), "queued");
+    CHECK_STR(stage_suspension(&stage), "resume_pending");
+    CHECK(stage_takes_nothing(&stage.worker, "[\"run\"]"));
     CHECK(worker_take(&stage.worker, "resume"));
     CHECK_STR(stage.worker.subject, stage.run);
     CHECK(stage.worker.attempt == 1 && stage.worker.resume_version == 1);
@@ -178,34 +34,18 @@ SERVICE_TEST(a_parked_run_goes_on_with_its_answer)
     CHECK_STR(service_text(service, "grants.0.resume.decision.condition"), "completed");
     CHECK(service_int(service, "grants.0.resume.op") == 1);
     CHECK(service_int(service, "grants.0.resume.settled_ms") > 0);
-    CHECK_STR(suspension_of(&stage), "resuming");
+    CHECK_STR(stage_suspension(&stage), "resuming");
 
     CHECK_STATUS(service, lease_begin(&stage.worker), 200);
     CHECK_STATUS(service, lease_start(&stage.worker), 200);
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK_STR(suspension_of(&stage), "released");
-    CHECK(finish(&stage));
+    CHECK_STR(stage_suspension(&stage), "released");
+    CHECK(stage_finish(&stage));
     const char *const kinds[] = {"checkpoint.started", "checkpoint.ready", "run.wait_resume_queued",
                                  "run.resumed"};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        CHECK(events_of(&stage, kinds[i]) == 1);
-}
-
-/* Where a worker may die, from the first word to the last. */
-enum step { HOT, BEGUN, STAGED, PARKED, ANSWERED, TAKEN, PREPARED, STARTED, RESUMED, STEPS };
-
-static bool reach(struct stage *stage, enum step step)
-{
-    struct test_worker *worker = &stage->worker;
-
-    return start_waiting(stage) && (step < BEGUN || checkpoint_begin(worker, stage->wait) == 200) &&
-           (step < STAGED || checkpoint_stage(worker) == 200) &&
-           (step < PARKED || checkpoint_ready(worker) == 200) &&
-           (step < ANSWERED || settle(stage)) && (step < TAKEN || worker_take(worker, "resume")) &&
-           (step < PREPARED || lease_begin(worker) == 200) &&
-           (step < STARTED || lease_start(worker) == 200) &&
-           (step < RESUMED || lease_resumed(worker, "restored") == 200);
+        CHECK(stage_events(&stage, kinds[i]) == 1);
 }
 
 /* By a new epoch of the worker, or by its silence. */
@@ -232,10 +72,10 @@ static bool go_on(struct stage *stage, enum step step)
     struct test_worker *worker = &stage->worker;
 
     if (step < STAGED)
-        return start(stage, "run") && open_wait(stage) && settle(stage) &&
+        return stage_start(stage, "run") && stage_open_wait(stage) && stage_settle(stage) &&
                snprintf(worker->wait, ID_TEXT, "%s", stage->wait) > 0 &&
                lease_resumed(worker, "hot") == 200;
-    return (step >= ANSWERED || settle(stage)) && start(stage, "resume") &&
+    return (step >= ANSWERED || stage_settle(stage)) && stage_start(stage, "resume") &&
            lease_resumed(worker, "restored") == 200;
 }
 
@@ -247,63 +87,63 @@ SERVICE_TEST(kill_at_each_park_step_loses_nothing)
         [PREPARED] = "resume_pending", [STARTED] = "resume_pending",  [RESUMED] = "resume_pending",
     };
     struct stage stage;
-    CHECK(set_stage(service, &stage));
+    CHECK(stage_set(service, &stage));
     for (int i = 0; i < 2 * STEPS; i++) {
         enum step step = i / 2;
         stage.worker.resume_version = 0;
         printf("# step %d, %s\n", step, i % 2 ? "silent" : "superseded");
-        CHECK(reach(&stage, step));
+        CHECK(stage_reach(&stage, step));
         CHECK(kill_worker(&stage, i % 2));
-        CHECK_STR(suspension_of(&stage), suspensions[step]);
-        CHECK_STR(state_of(&stage), step == STAGED || step == PARKED ? "waiting" : "queued");
+        CHECK_STR(stage_suspension(&stage), suspensions[step]);
+        CHECK_STR(stage_state(&stage), step == STAGED || step == PARKED ? "waiting" : "queued");
         struct test_worker dead = stage.worker;
         CHECK(go_on(&stage, step));
         if (step != PARKED && step != ANSWERED)
             CHECK(lease_post(&dead, "release", ",\"reason\":\"late\"") == 200 ||
                   service->answer.status == 409);
-        CHECK(finish(&stage));
-        CHECK(events_of(&stage, "run.resumed") == (step == RESUMED ? 2 : 1));
-        CHECK(events_of(&stage, "checkpoint.ready") == (step >= STAGED));
+        CHECK(stage_finish(&stage));
+        CHECK(stage_events(&stage, "run.resumed") == (step == RESUMED ? 2 : 1));
+        CHECK(stage_events(&stage, "checkpoint.ready") == (step >= STAGED));
     }
 }
 
 SERVICE_TEST(a_lost_attempt_goes_back_to_its_newest_checkpoint)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, RESUMED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, RESUMED));
     CHECK(lease_op(&stage.worker, 2, "wait.open", "{\"kind\":\"token\"}"));
     CHECK_STATUS(service, lease_post(&stage.worker, "release", ",\"reason\":\"guest died\""), 200);
-    CHECK_STR(suspension_of(&stage), "resume_pending");
-    CHECK(events_of(&stage, "run.execution_lost") == 1);
-    CHECK(events_of(&stage, "run_wait.cancelled") == 1);
-    CHECK(start(&stage, "resume"));
+    CHECK_STR(stage_suspension(&stage), "resume_pending");
+    CHECK(stage_events(&stage, "run.execution_lost") == 1);
+    CHECK(stage_events(&stage, "run_wait.cancelled") == 1);
+    CHECK(stage_start(&stage, "resume"));
     CHECK(stage.worker.resume_version == 2);
     CHECK_STR(stage.worker.wait, stage.wait);
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK(finish(&stage));
+    CHECK(stage_finish(&stage));
 }
 
 SERVICE_TEST(a_staged_checkpoint_survives_its_worker)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, STAGED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, STAGED));
     /* Answered before anybody knows that the worker is gone. */
-    CHECK(settle(&stage));
-    CHECK_STR(suspension_of(&stage), "checkpointing");
+    CHECK(stage_settle(&stage));
+    CHECK_STR(stage_suspension(&stage), "checkpointing");
     CHECK(kill_worker(&stage, true));
-    CHECK_STR(suspension_of(&stage), "resume_pending");
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "ready");
-    CHECK_STR(state_of(&stage), "queued");
-    CHECK(events_of(&stage, "run.execution_lost") == 0);
-    CHECK(start(&stage, "resume"));
+    CHECK_STR(stage_suspension(&stage), "resume_pending");
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "ready");
+    CHECK_STR(stage_state(&stage), "queued");
+    CHECK(stage_events(&stage, "run.execution_lost") == 0);
+    CHECK(stage_start(&stage, "resume"));
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK(finish(&stage));
+    CHECK(stage_finish(&stage));
 }
 
 SERVICE_TEST(every_step_of_a_park_may_be_told_twice)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && start_waiting(&stage));
+    CHECK(stage_set(service, &stage) && stage_wait(&stage));
     struct test_worker *worker = &stage.worker;
     CHECK_STATUS(service, checkpoint_begin(worker, stage.wait), 200);
     CHECK(service_says(service, "true"));
@@ -317,28 +157,28 @@ SERVICE_TEST(every_step_of_a_park_may_be_told_twice)
         CHECK_STATUS(service, checkpoint_abort(worker), 200);
         CHECK(service_int(service, "retry_after_ms") == 10000);
     }
-    CHECK_STR(suspension_of(&stage), "hot");
-    CHECK_STR(checkpoint_state_of(&stage, worker->checkpoint), "invalid");
+    CHECK_STR(stage_suspension(&stage), "hot");
+    CHECK_STR(stage_checkpoint(&stage, worker->checkpoint), "invalid");
     CHECK_STATUS(service, checkpoint_begin(worker, stage.wait), 200);
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(service, checkpoint_abort(worker), 200);
         CHECK(service_int(service, "retry_after_ms") == 20000);
     }
-    CHECK(events_of(&stage, "run.wait_checkpoint_failed") == 2);
+    CHECK(stage_events(&stage, "run.wait_checkpoint_failed") == 2);
 
     CHECK_STATUS(service, checkpoint_begin(worker, stage.wait), 200);
     CHECK_STATUS(service, checkpoint_stage(worker), 200);
     CHECK_STATUS(service, checkpoint_stage(worker), 200);
     CHECK_STATUS(service, checkpoint_ready(worker), 200);
     CHECK_STATUS(service, checkpoint_ready(worker), 200);
-    CHECK(events_of(&stage, "checkpoint.ready") == 1);
-    CHECK_STR(suspension_of(&stage), "parked");
+    CHECK(stage_events(&stage, "checkpoint.ready") == 1);
+    CHECK_STR(stage_suspension(&stage), "parked");
 }
 
 SERVICE_TEST(a_checkpoint_without_its_objects_is_refused)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, BEGUN));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, BEGUN));
     const char *missing = object_id(service, "never stored");
     const char *more = arena_printf(
         &service->arena,
@@ -348,33 +188,21 @@ SERVICE_TEST(a_checkpoint_without_its_objects_is_refused)
         stage.worker.checkpoint, missing, missing);
     CHECK_STATUS(service, lease_post(&stage.worker, "checkpoint/stage", more), 409);
     CHECK_STR(service_text(service, "code"), "object_gone");
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "creating");
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "creating");
     CHECK_STATUS(service, checkpoint_ready(&stage.worker), 409);
     CHECK_STATUS(service, checkpoint_stage(&stage.worker), 200);
     CHECK_STATUS(service, checkpoint_ready(&stage.worker), 200);
 }
 
-static bool hears(struct test_worker *worker, const char *type, const char *wait)
-{
-    struct service *service = worker->service;
-
-    if (worker_poll(worker, "[]", &large_room, 0, "[]") != 200 ||
-        json_count(buf_str(&service->answer.body), "messages") != 1)
-        return false;
-    worker->cursor = service_int(service, "cursor");
-    return strcmp(service_text(service, "messages.0.type"), type) == 0 &&
-           strcmp(service_text(service, "messages.0.wait_id"), wait) == 0;
-}
-
 SERVICE_TEST(an_answer_at_each_moment_is_delivered_once)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage));
+    CHECK(stage_set(service, &stage));
     for (enum step step = HOT; step <= PARKED; step++) {
         struct test_worker *worker = &stage.worker;
         printf("# answered at step %d\n", step);
         worker->resume_version = 0;
-        CHECK(reach(&stage, step) && settle(&stage));
+        CHECK(stage_reach(&stage, step) && stage_settle(&stage));
         if (step == BEGUN) {
             CHECK_STATUS(service, checkpoint_abort(worker), 200);
             CHECK(service_int(service, "retry_after_ms") == 0);
@@ -382,19 +210,19 @@ SERVICE_TEST(an_answer_at_each_moment_is_delivered_once)
         if (step == STAGED)
             CHECK_STATUS(service, checkpoint_ready(worker), 200);
         if (step <= BEGUN) {
-            CHECK(hears(worker, "wait_settled", stage.wait));
+            CHECK(stage_hears(worker, "wait_settled", stage.wait));
             CHECK_STR(service_text(service, "messages.0.decision.condition"), "completed");
             snprintf(worker->wait, ID_TEXT, "%s", stage.wait);
             CHECK_STATUS(service, lease_resumed(worker, "hot"), 200);
         } else {
-            CHECK(start(&stage, "resume"));
+            CHECK(stage_start(&stage, "resume"));
             CHECK_STATUS(service, lease_resumed(worker, "restored"), 200);
         }
-        CHECK_STR(suspension_of(&stage), "released");
-        CHECK(events_of(&stage, "run_wait.completed") == 1);
-        CHECK(events_of(&stage, "run.resumed") == 1);
-        CHECK(events_of(&stage, "run.wait_checkpoint_failed") == 0);
-        CHECK(finish(&stage));
+        CHECK_STR(stage_suspension(&stage), "released");
+        CHECK(stage_events(&stage, "run_wait.completed") == 1);
+        CHECK(stage_events(&stage, "run.resumed") == 1);
+        CHECK(stage_events(&stage, "run.wait_checkpoint_failed") == 0);
+        CHECK(stage_finish(&stage));
     }
 }
 
@@ -402,9 +230,9 @@ SERVICE_TEST(two_workers_cannot_resume_one_wait)
 {
     struct stage stage;
     struct test_worker other = {.compat = COMPAT, .key_id = KEY_ID};
-    CHECK(set_stage(service, &stage) && reach(&stage, TAKEN) &&
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, TAKEN) &&
           worker_join(&other, service, "two"));
-    CHECK(takes_nothing(&other, "[\"run\",\"resume\"]"));
+    CHECK(stage_takes_nothing(&other, "[\"run\",\"resume\"]"));
     memcpy(other.lease, stage.worker.lease, sizeof other.lease);
     memcpy(other.wait, stage.wait, sizeof other.wait);
     other.sequence = stage.worker.sequence;
@@ -420,20 +248,20 @@ SERVICE_TEST(two_workers_cannot_resume_one_wait)
     CHECK(other.resume_version == 2);
     CHECK_STATUS(service, lease_start(&first), 409);
     CHECK_STATUS(service, lease_resumed(&first, "restored"), 409);
-    CHECK_STR(suspension_of(&stage), "resuming");
+    CHECK_STR(stage_suspension(&stage), "resuming");
 }
 
 SERVICE_TEST(the_old_worker_cannot_complete_a_resumed_run)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, STAGED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, STAGED));
     struct test_worker old = stage.worker;
-    CHECK(kill_worker(&stage, true) && settle(&stage) && start(&stage, "resume"));
+    CHECK(kill_worker(&stage, true) && stage_settle(&stage) && stage_start(&stage, "resume"));
     CHECK_STATUS(service, lease_report(&old, "succeeded", ""), 409);
     CHECK_STR(service_text(service, "code"), "lease_stale");
     CHECK_STATUS(service, checkpoint_abort(&old), 409);
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK(finish(&stage));
+    CHECK(stage_finish(&stage));
 }
 
 SERVICE_TEST(a_rejected_resumption_is_tried_ten_times)
@@ -442,9 +270,9 @@ SERVICE_TEST(a_rejected_resumption_is_tried_ten_times)
         "test_at_once", 1, 0,
         SAME_ON_BOTH("UPDATE ready SET not_before_ms = 1 WHERE subject_id = $1")};
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, ANSWERED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, ANSWERED));
     for (int i = 0; i <= RESUMES_MAX; i++) {
-        CHECK_STR(state_of(&stage), "queued");
+        CHECK_STR(stage_state(&stage), "queued");
         CHECK(service_change(service, &at_once, &V_TEXT(stage.run), 1, 1));
         CHECK(worker_take(&stage.worker, "resume"));
         CHECK_STATUS(service, lease_begin(&stage.worker), 200);
@@ -458,8 +286,8 @@ SERVICE_TEST(a_rejected_resumption_is_tried_ten_times)
     CHECK_STR(run_text(service, stage.key, stage.run, "status"), "failed");
     CHECK_STR(service_text(service, "error.failure_kind"), "wait_resume_failed");
     CHECK_STR(service_text(service, "error.layer"), "parked_wait");
-    CHECK_STR(suspension_of(&stage), "failed");
-    CHECK(events_of(&stage, "run.wait_resume_timeout_requeued") == RESUMES_MAX);
+    CHECK_STR(stage_suspension(&stage), "failed");
+    CHECK(stage_events(&stage, "run.wait_resume_timeout_requeued") == RESUMES_MAX);
 }
 
 static int reject_damaged(struct test_worker *worker)
@@ -474,17 +302,17 @@ SERVICE_TEST(a_damaged_checkpoint_falls_back_to_an_older_one)
 {
     struct stage stage;
     char first[ID_TEXT], newer[ID_TEXT];
-    CHECK(set_stage(service, &stage) && reach(&stage, RESUMED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, RESUMED));
     memcpy(first, stage.wait, sizeof first);
     CHECK(lease_op(&stage.worker, 2, "wait.open", "{\"kind\":\"token\"}"));
     snprintf(stage.wait, ID_TEXT, "%s", service_text(service, "results.0.wait_id"));
-    CHECK(park(&stage) && settle(&stage) && worker_take(&stage.worker, "resume"));
+    CHECK(stage_park(&stage) && stage_settle(&stage) && worker_take(&stage.worker, "resume"));
     memcpy(newer, stage.worker.checkpoint, sizeof newer);
     CHECK_STATUS(service, lease_begin(&stage.worker), 200);
     CHECK_STATUS(service, reject_damaged(&stage.worker), 200);
-    CHECK_STR(checkpoint_state_of(&stage, newer), "invalid");
-    CHECK_STR(refs_of(&stage, newer), "0");
-    CHECK_STR(suspension_of(&stage), "failed");
+    CHECK_STR(stage_checkpoint(&stage, newer), "invalid");
+    CHECK_STR(stage_refs(&stage, newer), "0");
+    CHECK_STR(stage_suspension(&stage), "failed");
     CHECK(worker_take(&stage.worker, "resume"));
     CHECK_STR(stage.worker.wait, first);
     CHECK_STATUS(service, lease_begin(&stage.worker), 200);
@@ -498,12 +326,12 @@ SERVICE_TEST(only_who_can_read_a_checkpoint_is_offered_it)
     struct stage stage;
     struct test_worker other_key = {.compat = COMPAT, .key_id = "ffffffffffffffff"};
     struct test_worker other_build = {.compat = "decaf", .key_id = KEY_ID}, without = {0};
-    CHECK(set_stage(service, &stage) && worker_join(&other_key, service, "two") &&
+    CHECK(stage_set(service, &stage) && worker_join(&other_key, service, "two") &&
           worker_join(&other_build, service, "three") && worker_join(&without, service, "four"));
-    CHECK(reach(&stage, ANSWERED));
-    CHECK(takes_nothing(&other_key, "[\"run\",\"resume\"]"));
-    CHECK(takes_nothing(&other_build, "[\"run\",\"resume\"]"));
-    CHECK(takes_nothing(&without, "[\"run\",\"resume\"]"));
+    CHECK(stage_reach(&stage, ANSWERED));
+    CHECK(stage_takes_nothing(&other_key, "[\"run\",\"resume\"]"));
+    CHECK(stage_takes_nothing(&other_build, "[\"run\",\"resume\"]"));
+    CHECK(stage_takes_nothing(&without, "[\"run\",\"resume\"]"));
     CHECK_STR(run_text(service, stage.key, stage.run, "queued_reason"), "no_capacity");
     CHECK_STR(service_text(service, "queued_detail"), "");
     CHECK(worker_take(&stage.worker, "resume"));
@@ -515,7 +343,7 @@ SERVICE_TEST(a_run_says_why_no_worker_can_resume_it)
     struct stage stage;
     struct test_worker other_key = {.compat = COMPAT, .key_id = "ffffffffffffffff"};
     struct test_worker other_build = {.compat = "decaf", .key_id = KEY_ID}, without = {0};
-    CHECK(set_stage(service, &stage) && reach(&stage, ANSWERED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, ANSWERED));
     CHECK(worker_join(&other_key, service, "two"));
     CHECK(service_change(service, &gone, &V_TEXT(stage.worker.id), 1, 1));
     CHECK_STR(run_text(service, stage.key, stage.run, "queued_reason"), "no_compatible_worker");
@@ -526,52 +354,44 @@ SERVICE_TEST(a_run_says_why_no_worker_can_resume_it)
     CHECK_STR(service_text(service, "queued_detail"),
               "worker four makes no checkpoints; worker three has another engine_build (decaf "
               "instead of " COMPAT "); worker two has another checkpoint key");
-    CHECK(takes_nothing(&other_build, "[\"run\",\"resume\"]"));
+    CHECK(stage_takes_nothing(&other_build, "[\"run\",\"resume\"]"));
 }
 
 SERVICE_TEST(a_worker_is_told_once_to_park)
 {
     CHANGE(overdue, "UPDATE waits SET park_at_ms = 1 WHERE id = $1");
     struct stage stage;
-    CHECK(set_stage(service, &stage) && start_waiting(&stage));
+    CHECK(stage_set(service, &stage) && stage_wait(&stage));
     sweep_once(service->server);
-    CHECK(takes_nothing(&stage.worker, "[]") &&
+    CHECK(stage_takes_nothing(&stage.worker, "[]") &&
           json_count(buf_str(&service->answer.body), "messages") == 0);
     CHECK(service_change(service, &overdue, &V_TEXT(stage.wait), 1, 1));
     sweep_once(service->server);
     sweep_once(service->server);
-    CHECK(hears(&stage.worker, "park_now", stage.wait));
+    CHECK(stage_hears(&stage.worker, "park_now", stage.wait));
 }
 
 SERVICE_TEST(a_parked_run_is_cancelled_at_once)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, PARKED));
     const char *path = arena_printf(&service->arena, "/api/runs/%s/cancel", stage.run);
     CHECK_STATUS(service, service_ask(service, stage.key, "POST", path, "{}"), 200);
     CHECK_STR(service_text(service, "run.status"), "cancelled");
-    CHECK_STR(suspension_of(&stage), "cancelled");
-    CHECK(takes_nothing(&stage.worker, "[\"run\",\"resume\"]"));
+    CHECK_STR(stage_suspension(&stage), "cancelled");
+    CHECK(stage_takes_nothing(&stage.worker, "[\"run\",\"resume\"]"));
 }
 
 SERVICE_TEST(a_run_that_is_cancelled_while_it_parks_ends_with_its_sandbox)
 {
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, STAGED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, STAGED));
     const char *path = arena_printf(&service->arena, "/api/runs/%s/cancel", stage.run);
     CHECK_STATUS(service, service_ask(service, stage.key, "POST", path, "{}"), 200);
-    CHECK_STR(state_of(&stage), "pending_cancel");
+    CHECK_STR(stage_state(&stage), "pending_cancel");
     CHECK_STATUS(service, checkpoint_ready(&stage.worker), 200);
     CHECK_STR(run_text(service, stage.key, stage.run, "status"), "cancelled");
-    CHECK_STR(suspension_of(&stage), "cancelled");
-}
-
-static void sweep_all(struct service *service)
-{
-    struct pass pass = {.server = service->server, .now = time_now_ms()};
-
-    sweep_checkpoints(&pass);
-    arena_finish(&pass.arena);
+    CHECK_STR(stage_suspension(&stage), "cancelled");
 }
 
 SERVICE_TEST(a_checkpoint_is_kept_while_it_may_be_needed)
@@ -580,35 +400,35 @@ SERVICE_TEST(a_checkpoint_is_kept_while_it_may_be_needed)
     CHANGE(release, "UPDATE waits SET released_ms = released_ms - 90000000 WHERE id = $1");
     CHANGE(end, "UPDATE runs SET finished_ms = finished_ms - 90000000 WHERE id = $1");
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, PARKED));
     char first[ID_TEXT];
     memcpy(first, stage.worker.checkpoint, sizeof first);
     CHECK(service_change(service, &age, &V_TEXT(first), 1, 1));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, first), "ready");
-    CHECK(settle(&stage) && start(&stage, "resume"));
+    stage_sweep(service);
+    CHECK_STR(stage_checkpoint(&stage, first), "ready");
+    CHECK(stage_settle(&stage) && stage_start(&stage, "resume"));
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
     CHECK(service_change(service, &release, &V_TEXT(stage.wait), 1, 1));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, first), "ready");
+    stage_sweep(service);
+    CHECK_STR(stage_checkpoint(&stage, first), "ready");
 
     /* A later point of the attempt is held: the first one can go. */
     CHECK(lease_op(&stage.worker, 2, "wait.open", "{\"kind\":\"token\"}"));
     snprintf(stage.wait, ID_TEXT, "%s", service_text(service, "results.0.wait_id"));
-    CHECK(park(&stage));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, first), "deleted");
-    CHECK_STR(refs_of(&stage, first), "0");
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "ready");
-    CHECK(settle(&stage) && start(&stage, "resume"));
+    CHECK(stage_park(&stage));
+    stage_sweep(service);
+    CHECK_STR(stage_checkpoint(&stage, first), "deleted");
+    CHECK_STR(stage_refs(&stage, first), "0");
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "ready");
+    CHECK(stage_settle(&stage) && stage_start(&stage, "resume"));
     CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK(finish(&stage));
+    CHECK(stage_finish(&stage));
     CHECK(service_change(service, &age, &V_TEXT(stage.worker.checkpoint), 1, 1));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "ready");
+    stage_sweep(service);
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "ready");
     CHECK(service_change(service, &end, &V_TEXT(stage.run), 1, 1));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "deleted");
+    stage_sweep(service);
+    CHECK_STR(stage_checkpoint(&stage, stage.worker.checkpoint), "deleted");
 }
 
 /* How the dispatcher finds its next item, as the engine would do it. */
@@ -648,7 +468,7 @@ SERVICE_TEST(a_thousand_runs_that_nobody_can_resume_do_not_slow_a_claim)
                      "FROM runs WHERE id = $2")};
     static const struct query analyze = {"test_analyze", 0, 0, SAME_ON_BOTH("ANALYZE ready")};
     struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, ANSWERED));
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, ANSWERED));
     for (int i = 0; i < 1000; i++) {
         char id[ID_TEXT];
         id_make(id);
@@ -667,151 +487,6 @@ SERVICE_TEST(a_thousand_runs_that_nobody_can_resume_do_not_slow_a_claim)
         printf("# %s\n", plan);
     CHECK(by_index);
     CHECK(worker_take(&stage.worker, "resume"));
-}
-
-static int fork_run_with(struct stage *stage, const char *body)
-{
-    struct service *service = stage->worker.service;
-    const char *path = arena_printf(&service->arena, "/api/runs/%s/fork", stage->run);
-
-    return service_ask(service, stage->key, "POST", path, body);
-}
-
-SERVICE_TEST(two_branches_with_two_answers_leave_the_run_answerable)
-{
-    struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
-    char branches[2][ID_TEXT];
-    for (int i = 0; i < 2; i++) {
-        const char *body =
-            arena_printf(&service->arena, "{\"data\":{\"n\":%d},\"external_id\":\"b%d\"}", i, i);
-        CHECK_STATUS(service, fork_run_with(&stage, body), 201);
-        snprintf(branches[i], ID_TEXT, "%s", service_text(service, "run.id"));
-        CHECK_STR(service_text(service, "run.forked_from.run_id"), stage.run);
-        CHECK_STR(service_text(service, "run.forked_from.wait_id"), stage.wait);
-        CHECK_STR(service_text(service, "run.execution_status"), "queued");
-        CHECK_STR(service_text(service, "session.current_run_id"), branches[i]);
-        CHECK_STR(service_text(service, "wait.condition"), "completed");
-        CHECK_STR(service_text(service, "token.status"), "completed");
-        CHECK(run_events_of(service, stage.key, branches[i], "run.created") == 1);
-    }
-    CHECK_STATUS(service, fork_run_with(&stage, "{\"external_id\":\"b0\"}"), 409);
-    CHECK(events_of(&stage, "run.forked") == 2);
-    CHECK_STR(suspension_of(&stage), "parked");
-    CHECK_STR(state_of(&stage), "waiting");
-
-    for (int i = 0; i < 2; i++) {
-        CHECK(worker_take(&stage.worker, "resume"));
-        CHECK_STR(stage.worker.subject, branches[i]);
-        CHECK_STR(service_text(service, "grants.0.resume.forked_from"), stage.run);
-        CHECK(service_int(service, "grants.0.resume.decision.data.n") == i);
-        CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-        CHECK_STATUS(service, lease_start(&stage.worker), 200);
-        CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-        CHECK_STATUS(service, lease_report(&stage.worker, "succeeded", ""), 200);
-        CHECK_STR(run_text(service, stage.key, branches[i], "status"), "succeeded");
-    }
-    CHECK(settle(&stage) && start(&stage, "resume"));
-    CHECK_STR(stage.worker.subject, stage.run);
-    CHECK_STATUS(service, lease_resumed(&stage.worker, "restored"), 200);
-    CHECK(finish(&stage));
-    /* And once more, now that it is over. */
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 201);
-    CHECK_STR(service_text(service, "run.status"), "waiting");
-}
-
-SERVICE_TEST(a_branch_that_is_left_waiting_has_a_token_of_its_own)
-{
-    struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, PARKED));
-    CHECK_STATUS(service, fork_run_with(&stage, "{\"idempotency_key\":\"k\"}"), 201);
-    const char *branch = service_text(service, "run.id"),
-               *token = service_text(service, "token.id");
-    CHECK_STR(service_text(service, "wait.suspension"), "parked");
-    CHECK(*service_text(service, "token.public_access_token"));
-    CHECK_STATUS(service, fork_run_with(&stage, "{\"idempotency_key\":\"k\"}"), 200);
-    CHECK_STR(service_text(service, "run.id"), branch);
-
-    const char *path = arena_printf(&service->arena, "/api/tokens/%s/complete", token);
-    CHECK_STATUS(service, service_ask(service, stage.key, "POST", path, "{\"data\":1}"), 200);
-    CHECK_STR(run_text(service, stage.key, branch, "execution_status"), "queued");
-    CHECK_STR(state_of(&stage), "waiting");
-    CHECK(start(&stage, "resume"));
-    CHECK_STR(stage.worker.subject, branch);
-}
-
-SERVICE_TEST(a_branch_keeps_the_objects_when_its_source_lets_go)
-{
-    CHANGE(end, "UPDATE runs SET finished_ms = finished_ms - 90000000 WHERE id = $1");
-    CHANGE(age, "UPDATE checkpoints SET ready_ms = ready_ms - 90000000 WHERE id = $1");
-    struct stage stage;
-    CHECK(set_stage(service, &stage) && reach(&stage, RESUMED) && finish(&stage));
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 201);
-    char copy[ID_TEXT];
-    snprintf(copy, ID_TEXT, "%s", service_text(service, "wait.checkpoint.id"));
-    CHECK(service_change(service, &end, &V_TEXT(stage.run), 1, 1) &&
-          service_change(service, &age, &V_TEXT(stage.worker.checkpoint), 1, 1));
-    sweep_all(service);
-    CHECK_STR(checkpoint_state_of(&stage, stage.worker.checkpoint), "deleted");
-    CHECK_STR(checkpoint_state_of(&stage, copy), "ready");
-    CHECK_STR(refs_of(&stage, copy), "2");
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
-    CHECK_STR(service_text(service, "code"), "checkpoint_unavailable");
-}
-
-SERVICE_TEST(what_cannot_be_forked_says_why)
-{
-    CHANGE(blind, "UPDATE checkpoints SET can_fork = 0 WHERE id = $1");
-    struct stage stage;
-    CHECK(set_stage(service, &stage));
-    stage.run = service_start_run(service, stage.key, "hello", NULL);
-    CHECK(start(&stage, "run"));
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
-    CHECK_STR(service_text(service, "code"), "wait_not_forkable");
-    CHECK(open_wait(&stage) && park(&stage));
-    CHECK(service_change(service, &blind, &V_TEXT(stage.worker.checkpoint), 1, 1));
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 409);
-    CHECK_STR(service_text(service, "code"), "wait_not_forkable");
-    CHECK_STR(service_text(service, "details.reason"), "shared_entropy");
-
-    struct test_worker plain = {0};
-    CHECK(worker_join(&plain, service, "two"));
-    stage.worker = plain;
-    CHECK(start_waiting(&stage));
-    CHECK_STATUS(service, fork_run_with(&stage, "{}"), 501);
-    CHECK_STR(service_text(service, "code"), "engine_without_checkpoints");
-}
-
-/* A fork that waits for its source to be parked, on a thread of its own. */
-struct patient {
-    struct stage stage;
-    pthread_t thread;
-    int status;
-};
-
-static void *fork_slowly(void *arg)
-{
-    struct patient *patient = arg;
-
-    patient->status = fork_run_with(&patient->stage, "{\"data\":true}");
-    return NULL;
-}
-
-SERVICE_TEST(a_run_in_memory_is_parked_before_it_is_forked)
-{
-    struct stage stage;
-    struct patient patient;
-    CHECK(set_stage(service, &stage) && start_waiting(&stage));
-    patient = (struct patient){.stage = stage};
-    patient.stage.worker.service = service_view(service);
-    CHECK(pthread_create(&patient.thread, NULL, fork_slowly, &patient) == 0);
-    while (!hears(&stage.worker, "park_now", stage.wait))
-        poll(NULL, 0, 10);
-    CHECK(park(&stage));
-    pthread_join(patient.thread, NULL);
-    service_view_end(patient.stage.worker.service);
-    CHECK(patient.status == 201);
-    CHECK(events_of(&stage, "run.forked") == 1);
 }
 
 TEST_MAIN()
