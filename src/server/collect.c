@@ -1,15 +1,22 @@
 #include "server/collect.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "base/log.h"
+#include "base/own.h"
 #include "base/time.h"
 #include "server/input.h"
+#include "server/reseal.h"
 #include "store/queries.h"
 
 enum {
     HOUR_MS = 60 * 60 * 1000,
-    KILLS = 200,   /* at a time; the sweeper has other things to do */
-    BURIALS = 50,  /* each is a file and a transaction */
-    STEP_DAYS = 7, /* a layer that a step used within this time may be used again */
+    PASSES_OF_DAY = 24,
+    RESEAL_RATE = 100 << 20, /* bytes per second */
+    KILLS = 200,             /* at a time */
+    BURIALS = 50,            /* each is a file and a transaction */
+    STEP_DAYS = 7,           /* a layer that a step used within this time may be used again */
     STEP_ROW_DAYS = 30,
     FAILED_DAYS = 7, /* so long the source of a failed build can be looked into */
 };
@@ -106,4 +113,151 @@ bool collect_some(struct server *server)
         return false;
     }
     return killed == KILLS || buried == BURIALS;
+}
+
+static bool is_known(struct server *server, const char *id, bool *known, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct rows rows;
+    AUTO_TX tx = NULL;
+
+    if (!store_begin_read(server->store, &tx, err) ||
+        !STORE(tx, &object_is_known, &arena, &rows, err, V_TEXT(id)))
+        return false;
+    *known = rows.n_rows > 0;
+    return true;
+}
+
+/* As if it had died long enough ago: nothing could ever refer to it. */
+static bool give_dead_row(struct server *server, const char *id, int64_t now, struct error *err)
+{
+    AUTO_TX tx = NULL;
+
+    return store_begin(server->store, &tx, err) &&
+           STORE(tx, &object_insert_dead, NULL, NULL, err, V_TEXT(id), V_INT(now - HOUR_MS)) &&
+           store_commit(&tx, err);
+}
+
+static bool adopt_shard(struct server *server, uint8_t shard, int64_t now, size_t *found,
+                        struct error *err)
+{
+    AUTO_FREE char(*ids)[BLOB_ID] = NULL;
+    bool fine, known;
+    size_t n;
+
+    fine = blob_list(server->blobs, shard, now - DAY_MS, &ids, &n, err);
+    for (size_t i = 0; fine && i < n; i++) {
+        fine = is_known(server, ids[i], &known, err) &&
+               (known || give_dead_row(server, ids[i], now, err));
+        *found += fine && !known;
+    }
+    return fine;
+}
+
+bool collect_orphans(struct server *server)
+{
+    size_t found = 0;
+    struct error err;
+    bool fine = true;
+
+    blob_clear_stale(server->blobs);
+    for (int shard = 0; shard < BLOB_SHARDS && fine; shard++)
+        fine = adopt_shard(server, (uint8_t)shard, time_now_ms(), &found, &err);
+    if (!fine)
+        log_warn("files of the store not looked through", LOG_ERR(&err));
+    if (found > 0)
+        log_info("files without a row found", LOG_INT("files", (int64_t)found));
+    return fine;
+}
+
+struct collector {
+    struct server *server;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_stopping;
+    int64_t sealed_since_ms; /* boot time at which this pass began sealing */
+    uint64_t n_sealed;       /* bytes of it */
+};
+
+/* False when the collector is to stop. */
+static bool rest(struct collector *collector, int64_t ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_mutex_lock(&collector->lock);
+    while (ms > 0 && !collector->is_stopping)
+        if (pthread_cond_timedwait(&collector->changed, &collector->lock, &until) != 0)
+            break;
+    bool goes_on = !collector->is_stopping;
+    pthread_mutex_unlock(&collector->lock);
+    return goes_on;
+}
+
+static bool keep_pace(void *arg, size_t n_bytes)
+{
+    struct collector *collector = arg;
+
+    collector->n_sealed += n_bytes;
+    int64_t due_ms =
+        collector->sealed_since_ms + (int64_t)(collector->n_sealed * 1000 / RESEAL_RATE);
+    int64_t ahead_ms = due_ms - time_boot_ms();
+    return rest(collector, ahead_ms > 0 ? ahead_ms : 0);
+}
+
+static void *collector_main(void *arg)
+{
+    struct collector *collector = arg;
+    const struct reseal_pace pace = {keep_pace, collector};
+
+    for (int pass = 0; rest(collector, pass ? HOUR_MS : 0); pass++) {
+        if (pass % PASSES_OF_DAY == 0)
+            collect_orphans(collector->server);
+        while (collect_some(collector->server) && rest(collector, 0))
+            ;
+        collector->sealed_since_ms = time_boot_ms();
+        collector->n_sealed = 0;
+        reseal_all(collector->server, &pace);
+    }
+    return NULL;
+}
+
+bool collector_start(struct server *server, struct collector **collector, struct error *err)
+{
+    struct collector *made = alloc(sizeof *made);
+    pthread_condattr_t clock;
+
+    *made = (struct collector){.server = server};
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    if (pthread_create(&made->thread, NULL, collector_main, made) != 0) {
+        free(made);
+        return error_set(err, ERR_INTERNAL, "the collector's thread could not be made");
+    }
+    *collector = made;
+    return true;
+}
+
+void collector_stop(struct collector *collector)
+{
+    if (!collector)
+        return;
+    pthread_mutex_lock(&collector->lock);
+    collector->is_stopping = true;
+    pthread_cond_signal(&collector->changed);
+    pthread_mutex_unlock(&collector->lock);
+    pthread_join(collector->thread, NULL);
+    pthread_mutex_destroy(&collector->lock);
+    pthread_cond_destroy(&collector->changed);
+    free(collector);
 }

@@ -1,10 +1,17 @@
 /* What nothing needs goes, in two steps; what a deployment, a run or a step needs stays. */
 #include "server/collect.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
+#include "base/own.h"
+#include "base/time.h"
+#include "protocol/worker_api.h"
+#include "server/object_refs.h"
 #include "server/service_suite.h"
 #include "server/worker_testing.h"
 #include "store/queries.h"
@@ -198,7 +205,183 @@ SERVICE_TEST(a_dead_object_cannot_be_published_until_it_is_stored_again)
     CHECK(has_file(service, layer) && has_file(service, manifest));
 }
 
-enum { LAYERS = 40, TRIES = 200 };
+/* Put into the folder as by a server that is killed before it commits. */
+static bool leave_file(struct service *service, const char *text, const char *id)
+{
+    AUTO_FD int fd = memfd_create("blob", MFD_CLOEXEC);
+    char made[BLOB_ID];
+    struct error err;
+
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) &&
+           blob_put_fd(service->server->blobs, fd, 0, strlen(text), id, made, &err);
+}
+
+static bool make_old(struct service *service, const char *id)
+{
+    const struct timespec times[2] = {{.tv_sec = time_now_ms() / 1000 - 90000},
+                                      {.tv_sec = time_now_ms() / 1000 - 90000}};
+
+    return utimensat(AT_FDCWD,
+                     arena_printf(&service->arena, "%s/store/blobs/%.2s/%s", service->data_dir, id,
+                                  id),
+                     times, 0) == 0;
+}
+
+SERVICE_TEST(a_file_without_a_row_goes_after_a_day)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    const char *lost = object_id(service, "lost"), *young = object_id(service, "young");
+    const char *kept = worker_put(&stage.worker, "kept"), *back = object_id(service, "back");
+    CHECK(leave_file(service, "lost", lost) && leave_file(service, "young", young));
+    CHECK(leave_file(service, "back", back));
+    CHECK(make_old(service, lost) && make_old(service, kept) && make_old(service, back));
+    CHECK(collect_orphans(service->server));
+    CHECK_STR(worker_put(&stage.worker, "back"), back);
+    CHECK(!collect_some(service->server));
+    CHECK(!has_file(service, lost) && has_file(service, young) && has_file(service, kept));
+    CHECK(worker_ask_object(&stage.worker, "GET", kept) == 200);
+    CHECK(worker_ask_object(&stage.worker, "GET", back) == 200 && service_says(service, "back"));
+}
+
+enum { TRIES = 200, PACKS = 6, PUBLISHERS = 3, ROUNDS = 25, LOOKS = 3 };
+
+struct pack {
+    struct seal_facts facts;
+    int fd;
+};
+
+/* One who publishes versions and drops them again, while the collector runs. */
+struct author {
+    struct test_worker worker;
+    pthread_t thread;
+    const struct pack *packs;
+    unsigned number;
+    const char *complaint;
+    atomic_int *n_busy;
+};
+
+static bool make_pack(struct service *service, unsigned number, struct pack *pack)
+{
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    AUTO(seal_writer_finish) struct seal_writer writer = {0};
+    const struct seal_plan plan = {.keys = &ring.keys, .class = SEAL_PACK};
+    struct error err;
+
+    pack->fd = memfd_create("pack", MFD_CLOEXEC);
+    if (!keys_ring(&service->server->keys, &ring, &err) ||
+        !seal_writer_begin(&writer, &plan, seal_sink_fd(&pack->fd), &err) ||
+        !seal_writer_record(&writer, str_of(arena_printf(&service->arena, "pack %u", number)),
+                            SEAL_LAST, &err))
+        return false;
+    seal_writer_facts(&writer, &pack->facts);
+    return true;
+}
+
+/* All packs of a round belong to one owner, as those of a version do. */
+static bool refer(struct author *author, const char *owner, const struct wire_object *objects,
+                  size_t n, struct error *err)
+{
+    struct server *server = author->worker.service->server;
+    struct json_list list = {.items = (void *)objects, .n = n};
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO_TX tx = NULL;
+
+    return store_begin(server->store, &tx, err) &&
+           object_refs_add(server, tx, owner, &list, &arena, err) && store_commit(&tx, err);
+}
+
+static bool drop(struct author *author, const char *owner, struct error *err)
+{
+    AUTO_TX tx = NULL;
+
+    return store_begin(author->worker.service->server->store, &tx, err) &&
+           object_refs_drop(tx, owner, err) && store_commit(&tx, err);
+}
+
+static bool upload_missing(struct author *author, const struct pack *pack, struct error *err)
+{
+    return worker_ask_object(&author->worker, "HEAD", pack->facts.digest) == 200 ||
+           worker_put_sealed(&author->worker, &pack->facts, pack->fd, err);
+}
+
+static const char *publish_and_look(struct author *author, const struct pack *a,
+                                    const struct pack *b)
+{
+    const struct wire_object objects[] = {{.digest = str_of(a->facts.digest)},
+                                          {.digest = str_of(b->facts.digest)}};
+    struct test_worker *worker = &author->worker;
+    bool is_in = false;
+    char owner[ID_TEXT];
+    struct error err;
+
+    id_make(owner);
+    for (int try = 0; try < TRIES && !is_in; try++) {
+        if (!upload_missing(author, a, &err) || !upload_missing(author, b, &err))
+            return "a pack was not taken";
+        is_in = refer(author, owner, objects, 2, &err);
+        if (!is_in && err.code != ERR_OBJECT_GONE && !store_is_retryable(&err))
+            return arena_printf(&worker->service->arena, "refused: %s", err.text);
+    }
+    if (!is_in)
+        return "a version could not be published";
+    for (int i = 0; i < LOOKS; i++)
+        if (worker_ask_object(worker, "GET", a->facts.digest) != 200 ||
+            worker_ask_object(worker, "GET", b->facts.digest) != 200)
+            return "a pack that is referred to is gone";
+    return drop(author, owner, &err) ? NULL : "a version was not dropped";
+}
+
+static void *write_versions(void *arg)
+{
+    struct author *author = arg;
+
+    for (unsigned i = 0; i < ROUNDS && !author->complaint; i++) {
+        unsigned first = (i * 7 + author->number * 3) % PACKS;
+        unsigned second = (first + 1 + i % (PACKS - 1)) % PACKS;
+        author->complaint = publish_and_look(author, &author->packs[first], &author->packs[second]);
+    }
+    (*author->n_busy)--;
+    return NULL;
+}
+
+SERVICE_TEST(the_collector_never_deletes_a_referenced_pack)
+{
+    struct author authors[PUBLISHERS] = {0};
+    struct pack packs[PACKS];
+    struct stage stage;
+    atomic_int n_busy = PUBLISHERS;
+    bool is_clean = true;
+    CHECK(set_stage(service, &stage));
+    for (unsigned i = 0; i < PACKS; i++)
+        CHECK(make_pack(service, i, &packs[i]));
+    for (unsigned i = 0; i < PUBLISHERS; i++) {
+        authors[i] =
+            (struct author){.worker = stage.worker, .packs = packs, .number = i, .n_busy = &n_busy};
+        authors[i].worker.service = service_view(service);
+        CHECK(pthread_create(&authors[i].thread, NULL, write_versions, &authors[i]) == 0);
+    }
+    while (n_busy > 0) {
+        pass(service, &day);
+        collect_some(service->server);
+        pass(service, &hour);
+        collect_some(service->server);
+    }
+    for (unsigned i = 0; i < PUBLISHERS; i++) {
+        pthread_join(authors[i].thread, NULL);
+        if (authors[i].complaint)
+            printf("# %s\n", authors[i].complaint);
+        is_clean = is_clean && !authors[i].complaint;
+        service_view_end(authors[i].worker.service);
+    }
+    CHECK(is_clean && collect_all(service));
+    for (unsigned i = 0; i < PACKS; i++) {
+        CHECK(!has_file(service, packs[i].facts.digest));
+        close(packs[i].fd);
+    }
+}
+
+enum { LAYERS = 40 };
 
 struct publisher {
     struct test_worker worker;

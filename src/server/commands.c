@@ -118,7 +118,8 @@ const struct command server_commands[] = {
      .summary = "count what is under which master key, on the server's host",
      .help =
             "Per key id and context. When old_key_count is 0, the old key may be dropped; audit\n"
-            "entries stay under theirs and need it only to be verified.\n"
+            "entries stay under theirs and need it only to be verified. Blobs of the store are\n"
+            "sealed anew by the server; packs and manifests of versions stay until they go.\n"
             "\n"
             "  helmr key master status\n", .options = status_options,
      .run = key_master_status_command,

@@ -35,6 +35,7 @@ struct server {
     struct http_server *http;
     struct tls *tls; /* of the TCP listener; NULL: it speaks in the clear */
     struct sweeper *sweeper;
+    struct collector *collector;
     _Atomic int64_t refusals_ms[UINT8_MAX + 1]; /* when one of that slot was last audited */
     _Atomic int64_t audit_checkpoint_at,
         audit_checkpoint_ms; /* its entry, when next; of the sweeper */

@@ -128,6 +128,8 @@ bool key_generate_command(const struct invocation *invocation UNUSED, int *exit_
 static const char *state_of(const struct keys *keys, enum key_context context, const char *id)
 {
     size_t index;
+    if (!*id)
+        return "unsealed";
     if (!keys_find(keys, context, str_of(id), &index))
         return "unknown";
     return index == 0 ? "current" : "old";
@@ -181,7 +183,7 @@ static void print_table(const struct host *host, const struct master_count *coun
     for (size_t i = 0; i < n; i++) {
         const char *state = state_of(&host->keys, counts[i].context, counts[i].key_id);
         printf("%-10s %-17s %-8s %-16s %" PRId64 "\n", key_context_name(counts[i].context),
-               counts[i].key_id, state, counts[i].kind, counts[i].n);
+               *counts[i].key_id ? counts[i].key_id : "-", state, counts[i].kind, counts[i].n);
         if (counts[i].context != KEY_AUDIT && strcmp(state, "current") != 0)
             old += counts[i].n;
     }

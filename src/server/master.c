@@ -43,13 +43,28 @@ static bool check_head(struct tx *tx, const struct keys *keys, struct arena *are
            refuse(KEY_AUDIT, "the audit log", id, err);
 }
 
+/* Plain ones, from before, are under no key. */
+static bool check_objects(struct tx *tx, const struct keys *keys, struct arena *arena,
+                          struct error *err)
+{
+    struct rows rows;
+    if (!store_run(tx, &key_ids_of_objects, NULL, 0, arena, &rows, err))
+        return false;
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        struct str id = row_str(&rows, i, KEY_IDS_OF_OBJECTS_KEY_ID);
+        if (id.len > 0 && !is_ours(keys, KEY_STORE, id))
+            return refuse(KEY_STORE, "an object of the store", id, err);
+    }
+    return true;
+}
+
 /* A sealed value that could not be opened is a loss; a hash that no key of ours has made is a
  * credential that is over, as long as others show that the key is the right one. */
 bool master_check(struct tx *tx, const struct keys *keys, struct arena *arena, struct error *err)
 {
     struct rows hashes, sealed;
     size_t n_ours = 0, other = SIZE_MAX;
-    if (!check_head(tx, keys, arena, err) ||
+    if (!check_head(tx, keys, arena, err) || !check_objects(tx, keys, arena, err) ||
         !STORE(tx, &key_ids_of_hashes, arena, &hashes, err, V_INT(time_now_ms())) ||
         !store_run(tx, &key_ids_of_sealed, NULL, 0, arena, &sealed, err))
         return false;
@@ -87,14 +102,16 @@ static size_t add_counts(enum key_context context, const struct rows *rows,
 bool master_counts(struct tx *tx, struct arena *arena, struct master_count **counts, size_t *n,
                    struct error *err)
 {
-    struct rows hashes, sealed, audit;
+    struct rows hashes, sealed, objects, audit;
     if (!STORE(tx, &key_ids_of_hashes, arena, &hashes, err, V_INT(time_now_ms())) ||
         !store_run(tx, &key_ids_of_sealed, NULL, 0, arena, &sealed, err) ||
+        !store_run(tx, &key_ids_of_objects, NULL, 0, arena, &objects, err) ||
         !store_run(tx, &key_ids_of_audit, NULL, 0, arena, &audit, err))
         return false;
     *counts = arena_array(arena, KINDS_MAX, sizeof **counts);
     *n = add_counts(KEY_AUTH, &hashes, *counts, 0);
     *n = add_counts(KEY_SECRET, &sealed, *counts, *n);
+    *n = add_counts(KEY_STORE, &objects, *counts, *n);
     *n = add_counts(KEY_AUDIT, &audit, *counts, *n);
     return true;
 }

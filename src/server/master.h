@@ -14,8 +14,8 @@ bool master_check(struct tx *tx, const struct keys *keys, struct arena *arena,
 
 struct master_count {
     enum key_context context;
-    const char *key_id;
-    const char *kind; /* "api_keys", "secrets" */
+    const char *key_id; /* empty: sealed under none yet */
+    const char *kind;   /* "api_keys", "secrets", "blobs" */
     int64_t n;
 };
 

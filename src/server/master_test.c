@@ -1,12 +1,14 @@
 /* Rotation of the master key: everything goes on, and a key that is not the right one changes
  * nothing. */
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/own.h"
 #include "server/audit_verify.h"
 #include "server/master.h"
+#include "server/reseal.h"
 #include "server/server.h"
 #include "server/service_suite.h"
 #include "server/worker_testing.h"
@@ -109,6 +111,54 @@ SERVICE_TEST(everything_goes_on_after_a_rotation_and_without_the_old_key)
           lease_begin(&worker) == 200 && lease_start(&worker) == 200);
     CHECK_STATUS(service, lease_post(&worker, "secrets", ",\"names\":[\"T\"]"), 200);
     CHECK_STR(service_text(service, "secrets.0.value"), VALUE);
+}
+
+/* Sealed by a worker that has the store key, as packs are. */
+static bool put_pack(struct test_worker *worker, char id[BLOB_ID], struct error *err)
+{
+    AUTO(key_ring_finish) struct key_ring ring = {0};
+    AUTO(seal_writer_finish) struct seal_writer writer = {0};
+    AUTO_FD int fd = memfd_create("pack", MFD_CLOEXEC);
+    const struct seal_plan plan = {.keys = &ring.keys, .class = SEAL_PACK};
+    struct seal_facts facts;
+
+    if (!keys_ring(&worker->service->server->keys, &ring, err) ||
+        !seal_writer_begin(&writer, &plan, seal_sink_fd(&fd), err) ||
+        !seal_writer_record(&writer, STR("chunks"), SEAL_LAST, err))
+        return false;
+    seal_writer_facts(&writer, &facts);
+    snprintf(id, BLOB_ID, "%s", facts.digest);
+    return worker_put_sealed(worker, &facts, fd, err);
+}
+
+SERVICE_TEST(blobs_are_sealed_under_the_new_key_and_packs_keep_the_old_one_in_use)
+{
+    struct error err = {0};
+    char key_id[KEY_ID_TEXT], pack[BLOB_ID];
+    struct test_worker worker;
+    CHECK(worker_join(&worker, service, "one"));
+    const char *blob = worker_put(&worker, "a layer");
+    CHECK(*blob);
+    CHECK(master_rotate(service->data_dir, key_id, &err) && restart(service, &err));
+    CHECK(worker_open(&worker) == 200 && worker_activate_as(&worker, "user-kernel") == 200);
+    CHECK(reseal_all(service->server, NULL) && old_count(service) == 0);
+    CHECK(worker_ask_object(&worker, "GET", blob) == 200 && service_says(service, "a layer"));
+    CHECK(drop_old(service) && restart(service, &err));
+    CHECK(worker_open(&worker) == 200 && worker_activate_as(&worker, "user-kernel") == 200);
+    CHECK(worker_ask_object(&worker, "GET", blob) == 200 && service_says(service, "a layer"));
+
+    CHECK(put_pack(&worker, pack, &err));
+    CHECK(master_rotate(service->data_dir, key_id, &err) && restart(service, &err));
+    CHECK(reseal_all(service->server, NULL) && old_count(service) > 0);
+    halt(service);
+    const char *old = arena_printf(&service->arena, "%s/keys/master.old", service->data_dir);
+    const char *away = arena_printf(&service->arena, "%s/keys/away", service->data_dir);
+    bool is_away = rename(old, away) == 0;
+    struct server *other = NULL;
+    bool is_up = server_create(&service->config, &other, &err);
+    CHECK(rename(away, old) == 0 && resume(service, &(struct error){0}));
+    CHECK(is_away && !is_up);
+    CHECK(strstr(err.text, "an object of the store was made under another master key"));
 }
 
 SERVICE_TEST(secrets_are_wrapped_anew_only_when_a_server_knows_the_key)

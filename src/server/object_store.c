@@ -21,6 +21,11 @@ const char *object_class_name(enum seal_class class)
     return class_names[class];
 }
 
+const char *object_domain_name(enum seal_domain domain)
+{
+    return domain_names[domain];
+}
+
 bool object_class_parse(struct str name, enum seal_class *class)
 {
     for (enum seal_class i = SEAL_PACK; i <= SEAL_MANIFEST; i++) {
@@ -88,7 +93,7 @@ bool object_publish(struct server *server, struct tx *tx, struct object_draft *d
     struct rows rows;
 
     if (!STORE(tx, &object_insert, &arena, &rows, err, V_TEXT(draft->blob.id),
-               V_TEXT(domain_names[facts->domain]), V_TEXT(class_names[facts->class]),
+               V_TEXT(object_domain_name(facts->domain)), V_TEXT(object_class_name(facts->class)),
                V_TEXT(facts->key_id), V_TEXT(facts->digest), V_INT((int64_t)draft->size),
                V_INT((int64_t)facts->size), V_INT(time_now_ms())))
         return false;

@@ -33,6 +33,7 @@ bool object_publish(struct server *server, struct tx *tx, struct object_draft *d
 void object_draft_discard(struct server *server, struct object_draft *draft);
 
 const char *object_class_name(enum seal_class class);
+const char *object_domain_name(enum seal_domain domain);
 /* "pack" or "manifest", as workers name what they have sealed. */
 bool object_class_parse(struct str name, enum seal_class *class);
 

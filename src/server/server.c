@@ -15,6 +15,7 @@
 #include "server/audit_checkpoint.h"
 #include "server/audit_start.h"
 #include "server/caller.h"
+#include "server/collect.h"
 #include "server/context.h"
 #include "server/headers.h"
 #include "server/listen.h"
@@ -196,7 +197,8 @@ static bool start(struct server *server, struct error *err)
            pool_create(POOL_THREADS, &server->pool, err) && open_tls(server, err) &&
            start_http(server, err) && listen_everywhere(server, err) &&
            account_offer_setup(server, err) && hub_start(&server->hub, server, err) &&
-           sweeper_start(server, &server->sweeper, err);
+           sweeper_start(server, &server->sweeper, err) &&
+           collector_start(server, &server->collector, err);
 }
 
 bool server_create(const struct server_config *config, struct server **made, struct error *err)
@@ -222,6 +224,7 @@ void server_destroy(struct server *server)
 {
     if (!server)
         return;
+    collector_stop(server->collector);
     sweeper_stop(server->sweeper);
     hub_stop(&server->hub);
     /* Its threads may still be in a handler, which uses all the rest. */

@@ -9,7 +9,6 @@
 #include "model/deployment_state.h"
 #include "model/worker_state.h"
 #include "server/audit_checkpoint.h"
-#include "server/collect.h"
 #include "server/deployment_store.h"
 #include "server/lease.h"
 #include "server/outbox.h"
@@ -26,7 +25,6 @@ enum {
     QUEUED_MAX_MS = 24 * 60 * 60 * 1000,
     BUILDING_MAX_MS = 60 * 60 * 1000,
     FORGET_MS = 10 * 60 * 1000,
-    COLLECT_MS = 60 * 60 * 1000,
 };
 
 struct sweeper {
@@ -279,7 +277,7 @@ static void forget_old(struct server *server)
 static void *sweeper_main(void *arg)
 {
     struct sweeper *sweeper = arg;
-    int64_t forget_ms = time_boot_ms() + FORGET_MS, collect_ms = 0, last = time_now_ms();
+    int64_t forget_ms = time_boot_ms() + FORGET_MS, last = time_now_ms();
 
     pthread_mutex_lock(&sweeper->lock);
     while (!sweeper->is_stopping) {
@@ -292,8 +290,6 @@ static void *sweeper_main(void *arg)
             forget_ms = time_boot_ms() + FORGET_MS;
             forget_old(sweeper->server);
         }
-        if (time_boot_ms() > collect_ms && !collect_some(sweeper->server))
-            collect_ms = time_boot_ms() + COLLECT_MS;
         pthread_mutex_lock(&sweeper->lock);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += TICK_MS * 1000000L;

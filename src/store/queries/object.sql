@@ -60,8 +60,8 @@ WHERE id = $1 AND key_id IS NOT DISTINCT FROM $2 AND dead_ms IS NULL;
 UPDATE objects SET domain = $2, class = $3, key_id = $4, digest = id, stored_bytes = $5
 WHERE id = $1 AND key_id IS NULL AND class = 'blob';
 
--- name: objects_between (from, before) -> id
-SELECT id FROM objects WHERE id >= $1 AND id < $2 ORDER BY id;
+-- name: object_is_known (id) -> id
+SELECT id FROM objects WHERE id = $1;
 
 -- name: object_insert_dead (id, dead)
 -- For a file that nobody knows of: whoever stores the object at this moment comes first, or waits.
