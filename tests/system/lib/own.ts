@@ -49,7 +49,10 @@ async function ownerSession(url: string): Promise<string> {
   return cookie.slice(cookie.indexOf("=") + 1);
 }
 
-const scopes = ["runs:create", "runs:read", "runs:manage", "tasks:deploy", "secrets:write"];
+const scopes = ["runs:create", "runs:read", "runs:manage", "tasks:deploy", "secrets:write"].concat(
+  ["create", "read", "complete", "cancel"].map((what) => `tokens:${what}`),
+  ["workspace-versions:read"],
+);
 
 async function makeKey(url: string, session: string): Promise<string> {
   const answer = await fetch(`${url}/api/api-keys`, {
