@@ -269,7 +269,7 @@ static int64_t retry_after_ms(int64_t failures)
 static bool failed_event(struct park *park, const struct wire_checkpoint_abort *wanted,
                          int64_t retry_ms, struct error *err)
 {
-    AUTO(buf_finish) struct buf text = {.max = 16 * 1024};
+    AUTO(buf_finish) struct buf text = {.max = KIB(16)};
     struct json_writer json = json_begin(&text);
 
     json_open(&json, NULL);

@@ -357,6 +357,38 @@ SERVICE_TEST(a_run_says_why_no_worker_can_resume_it)
     CHECK(stage_takes_nothing(&other_build, "[\"run\",\"resume\"]"));
 }
 
+SERVICE_TEST(a_grant_that_was_not_heard_comes_again_whole)
+{
+    struct stage stage;
+    CHECK(stage_set(service, &stage) && stage_reach(&stage, TAKEN));
+    CHECK_STATUS(service, worker_poll(&stage.worker, "[\"resume\"]", &large_room, 0, "[]"), 200);
+    CHECK_STR(service_text(service, "grants.0.kind"), "resume");
+    CHECK_STR(service_text(service, "grants.0.lease_id"), stage.worker.lease);
+    CHECK_STR(service_text(service, "grants.0.resume.wait_id"), stage.wait);
+    CHECK(service_int(service, "grants.0.resume.resume_version") == 1);
+}
+
+SERVICE_TEST(time_that_a_run_waits_is_not_taken_from_it)
+{
+    CHANGE(use, "UPDATE runs SET active_ms = active_ms + 100000 WHERE id = $1");
+    static const struct query deadline = {
+        "test_deadline", 1, 1,
+        SAME_ON_BOTH("SELECT CAST(hard_deadline_ms AS TEXT) FROM leases WHERE subject_id = $1 "
+                     "AND live = 1")};
+    struct stage stage;
+    CHECK(stage_set(service, &stage) && stage_wait(&stage));
+    CHECK_STR(stage_column(service, &deadline, stage.run), "");
+    CHECK(stage_park(&stage) && service_change(service, &use, &V_TEXT(stage.run), 1, 1));
+    CHECK(stage_settle(&stage) && worker_take(&stage.worker, "resume"));
+    CHECK(service_int(service, "grants.0.run.active_ms") >= 100000);
+    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
+    int64_t before = time_now_ms();
+    CHECK_STATUS(service, lease_start(&stage.worker), 200);
+    /* 900 s in all and a minute of grace, of which 100 s and a little are used. */
+    int64_t left = service_int(service, "hard_deadline_ms") - before;
+    CHECK(left > 700000 && left <= 860000 + time_now_ms() - before);
+}
+
 SERVICE_TEST(a_worker_is_told_once_to_park)
 {
     CHANGE(overdue, "UPDATE waits SET park_at_ms = 1 WHERE id = $1");

@@ -75,7 +75,7 @@ bool stage_settle(struct stage *stage)
     return settle_with(stage->worker.service, stage->run, stage->wait, "{\"ok\":true}");
 }
 
-static const char *column_of(struct service *service, const struct query *query, const char *id)
+const char *stage_column(struct service *service, const struct query *query, const char *id)
 {
     struct error err;
     struct rows rows;
@@ -93,7 +93,7 @@ const char *stage_suspension(struct stage *stage)
     static const struct query query = {"test_suspension", 1, 1,
                                        SAME_ON_BOTH("SELECT suspension FROM waits WHERE id = $1")};
 
-    return column_of(stage->worker.service, &query, stage->wait);
+    return stage_column(stage->worker.service, &query, stage->wait);
 }
 
 const char *stage_checkpoint(struct stage *stage, const char *id)
@@ -101,7 +101,7 @@ const char *stage_checkpoint(struct stage *stage, const char *id)
     static const struct query query = {"test_checkpoint", 1, 1,
                                        SAME_ON_BOTH("SELECT state FROM checkpoints WHERE id = $1")};
 
-    return column_of(stage->worker.service, &query, id);
+    return stage_column(stage->worker.service, &query, id);
 }
 
 const char *stage_refs(struct stage *stage, const char *id)
@@ -110,7 +110,7 @@ const char *stage_refs(struct stage *stage, const char *id)
         "test_refs", 1, 1,
         SAME_ON_BOTH("SELECT CAST(count(*) AS TEXT) FROM object_refs WHERE owner_id = $1")};
 
-    return column_of(stage->worker.service, &query, id);
+    return stage_column(stage->worker.service, &query, id);
 }
 
 const char *stage_state(struct stage *stage)

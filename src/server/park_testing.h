@@ -37,6 +37,8 @@ bool stage_reach(struct stage *stage, enum step step);
 bool stage_settle(struct stage *stage); /* somebody answers */
 bool stage_finish(struct stage *stage); /* and that ends it, once */
 
+/* The one text a query of one parameter finds; "" when there is none. */
+const char *stage_column(struct service *service, const struct query *query, const char *id);
 const char *stage_state(struct stage *stage);
 const char *stage_suspension(struct stage *stage);
 const char *stage_checkpoint(struct stage *stage, const char *id); /* its state */
