@@ -67,14 +67,15 @@ void guest_capture_end(struct guest *guest, const struct message_capture_end *en
     look_over(capture);
 }
 
-void guest_capture_refused(struct guest *guest, struct str text)
+void guest_capture_refused(struct guest *guest, const struct message_error *error)
 {
+    bool is_too_large = str_equal(error->code, STR("too_large"));
     struct error err;
 
     if (!guest->capture)
         return;
-    error_set(&err, ERR_UNPROCESSABLE, "the workspace cannot be read: %.*s", (int)text.len,
-              text.ptr);
+    error_set(&err, is_too_large ? ERR_TOO_LARGE : ERR_UNPROCESSABLE,
+              "the workspace cannot be captured: %.*s", (int)error->text.len, error->text.ptr);
     fail(guest->capture, &err);
 }
 

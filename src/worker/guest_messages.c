@@ -160,7 +160,7 @@ static void take_error(struct guest *guest, const struct message_error *error)
         return;
     }
     if (str_equal(error->stage, STR("capture"))) {
-        guest_capture_refused(guest, error->text);
+        guest_capture_refused(guest, error);
         return;
     }
     break_with(guest, error);

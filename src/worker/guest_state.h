@@ -67,7 +67,7 @@ uint16_t guest_payload_number(uint32_t program);
 bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, bool is_end,
                         struct error *err) MUST_USE;
 void guest_capture_end(struct guest *guest, const struct message_capture_end *end);
-void guest_capture_refused(struct guest *guest, struct str text);
+void guest_capture_refused(struct guest *guest, const struct message_error *error);
 bool guest_captures(const struct guest *guest, uint16_t stream);
 
 bool guest_send(struct guest *guest, enum message_type type, const void *message,

@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { client, dataDir, deployed, helmr, printed, run, runEvents } from "./lib/helmr.ts";
 import { project } from "./lib/project.ts";
 import type { Files } from "./lib/project.ts";
+import { until } from "./lib/own.ts";
 
 const secret = `sk-${randomBytes(24).toString("base64url")}`;
 
@@ -57,6 +58,17 @@ export const breaks = task({
   run: async () => {
     fs.writeFileSync("half.txt", "half\\n");
     throw new Error("no further");
+  },
+});
+
+export const decides = task({
+  id: "decides",
+  sandbox: box,
+  run: async (ctx) => {
+    fs.writeFileSync("before.txt", "the same in both\\n");
+    const { approved } = await ctx.wait.human<{ approved: boolean }>({ displayText: "Go on?" });
+    fs.writeFileSync(approved ? "approved.txt" : "refused.txt", approved + "\\n");
+    fs.writeFileSync("run.txt", ctx.run.id + "\\n");
   },
 });
 
@@ -170,6 +182,27 @@ test("a workspace of many files is stored in packs and listed page by page", asy
   const ended = await run(deployment, "large");
   assert.equal(ended.status, "succeeded", JSON.stringify(ended.error));
   assert.equal((await lines(ended.id)).length, 300);
+});
+
+test("branches of a parked run are compared side by side", async () => {
+  const started = await client.tasks.trigger("decides", undefined, {
+    deploymentId: deployment,
+  });
+  await until("a parked run", async () => (await client.runs.waits(started))[0]?.suspension === "parked");
+  assert.deepEqual(await lines(started.id), ["A before.txt"]);
+  const answers = ['{"approved":true}', '{"approved":false}'];
+  const forked = await printed(["fork", started.id, ...answers.flatMap((a) => ["--answer-json", a])]);
+  const [yes, no] = forked.trimEnd().split("\n").map((line) => line.split("\t")[0] as string);
+  for (const id of [yes, no]) await printed(["run", "wait", id as string]);
+  assert.deepEqual(await lines(yes as string, no as string), [
+    "D approved.txt",
+    "A refused.txt",
+    "M run.txt",
+  ]);
+  const patch = await printed(["diff", yes as string, no as string, "--patch"]);
+  assert.ok(patch.includes(`-${yes}\n+${no}\n`), patch);
+  assert.deepEqual(await lines(started.id), ["A before.txt"]);
+  await client.runs.cancel(started);
 });
 
 test("secrets are in no version", async () => {
