@@ -56,7 +56,7 @@ struct run_end {
     const char *source; /* of the event; NULL: control */
 };
 
-/* A move that finishes: row, queue, pending operations, an open wait and the last event. What was asked to
- * end ends cancelled, whatever is reported. */
+/* A move that finishes: row, queue, pending operations, an open wait and the last event. What was
+ * asked to end ends cancelled, whatever is reported. */
 bool run_finish(struct tx *tx, struct run_row *run, enum run_event on, const struct run_end *end,
                 struct wakes *wakes, struct error *err) MUST_USE;
