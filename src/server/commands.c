@@ -135,6 +135,16 @@ const struct command server_commands[] = {
      .run = key_master_rotate_command,
      },
     {
+     .name = "store verify",
+     .summary = "read every object of the store back, on the server's host",
+     .help =
+            "Sources, bundles, image layers, workspace versions and checkpoints, beside a server\n"
+            "that runs or without one. Prints what is damaged or missing, and then exits with 1.\n"
+            "\n"
+            "  helmr store verify\n", .options = host_options,
+     .run = store_verify_command,
+     },
+    {
      .name = "secret reencrypt",
      .summary = "wrap stored secrets under the current master key, on the server's host",
      .help = "The server may run meanwhile. Repeat until remaining_old_key_count is 0.\n"

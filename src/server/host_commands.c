@@ -14,6 +14,7 @@
 #include "server/audit_verify.h"
 #include "server/config.h"
 #include "server/master.h"
+#include "server/store_verify.h"
 #include "store/queries.h"
 
 enum {
@@ -262,5 +263,38 @@ bool secret_reencrypt_command(const struct invocation *invocation, int *exit_cod
         return false;
     printf("reencrypted: %" PRId64 "\nremaining_old_key_count: %" PRId64 "\n", done, remaining);
     *exit_code = 0;
+    return true;
+}
+
+static void close_blobs(struct blob_store **blobs)
+{
+    blob_store_close(*blobs);
+}
+
+static void print_damage(void *arg UNUSED, const char *id, const char *class, const char *text)
+{
+    printf("damaged: %s %s: %s\n", class, id, text);
+}
+
+bool store_verify_command(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    AUTO(host_finish) struct host host = {0};
+    AUTO(close_blobs) struct blob_store *blobs = NULL;
+    if (!host_open(invocation, &host, err) || !host_open_store(&host, err))
+        return false;
+    /* A store that is not there would be made. */
+    if (access(host.config.store_dir, R_OK) != 0)
+        return error_errno(err, "%s", host.config.store_dir);
+    if (!blob_store_open(host.config.store_dir, &blobs, err))
+        return false;
+    struct store_verify verify = {.store = host.store,
+                                  .blobs = blobs,
+                                  .keys = &host.keys,
+                                  .complain = print_damage};
+    if (!store_verify_all(&verify, err))
+        return false;
+    printf("verified: %" PRId64 " objects, %" PRId64 " MiB, %" PRId64 " damaged\n",
+           verify.n_objects, verify.n_bytes >> 20, verify.n_damaged);
+    *exit_code = verify.n_damaged > 0;
     return true;
 }

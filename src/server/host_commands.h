@@ -5,4 +5,4 @@
 #include "base/command.h"
 
 command_run audit_verify_command, key_generate_command, key_master_status_command,
-    key_master_rotate_command, secret_reencrypt_command;
+    key_master_rotate_command, secret_reencrypt_command, store_verify_command;

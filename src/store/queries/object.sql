@@ -69,10 +69,14 @@ INSERT INTO objects (id, domain, class, state, created_ms, ready_ms, dead_ms)
 VALUES ($1, 'store', 'blob', 'ready', $2, $2, $2)
 ON CONFLICT (id) DO NOTHING;
 
--- name: objects_after (after, limit) -> id, domain, class, key_id, digest, size_bytes, stored_bytes
+-- name: objects_after (after, limit) -> id, domain, class, key_id, size_bytes
 -- Page by page through all that can be referred to.
-SELECT id, domain, class, key_id, digest, size_bytes, stored_bytes FROM objects
+SELECT id, domain, class, key_id, size_bytes FROM objects
 WHERE id > $1 AND state = 'ready' AND dead_ms IS NULL ORDER BY id LIMIT $2;
+
+-- name: object_again (id) -> id, domain, class, key_id, size_bytes
+SELECT id, domain, class, key_id, size_bytes FROM objects
+WHERE id = $1 AND state = 'ready' AND dead_ms IS NULL;
 
 -- name: key_ids_of_objects () -> kind, key_id, n
 -- Of the store's own keys; those of checkpoints are the workers'.
