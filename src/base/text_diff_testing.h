@@ -40,7 +40,9 @@ static inline bool patch_apply(struct str before, struct str patch, struct buf *
         int from, n;
 
         if (line.ptr[0] == '@') {
-            if (sscanf(line.ptr, "@@ -%d,%d", &from, &n) != 2)
+            char head[64];
+            snprintf(head, sizeof head, "%.*s", (int)line.len, line.ptr);
+            if (sscanf(head, "@@ -%d,%d", &from, &n) != 2)
                 return false;
             for (; at < from - (n > 0); at++)
                 if (before.len == 0 || !buf_append(after, patch_line(&before), &err))
