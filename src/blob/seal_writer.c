@@ -16,7 +16,8 @@ struct seal_sink seal_sink_fd(const int *fd)
 
 static bool emit(struct seal_writer *writer, const uint8_t *bytes, size_t len, struct error *err)
 {
-    sha256_update(&writer->digest, (struct str){(const char *)bytes, len});
+    if (!writer->is_unnamed)
+        sha256_update(&writer->digest, (struct str){(const char *)bytes, len});
     writer->facts.size += len;
     return writer->sink.write(writer->sink.arg, (struct str){(const char *)bytes, len}, err);
 }
@@ -52,6 +53,7 @@ bool seal_writer_begin(struct seal_writer *writer, const struct seal_plan *plan,
     writer->sink = sink;
     writer->record = record;
     writer->is_packed = plan->is_packed;
+    writer->is_unnamed = plan->is_unnamed;
     writer->filled = 0;
     writer->n_records = 0;
     writer->facts = (struct seal_facts){.domain = plan->keys->domain, .class = plan->class};
@@ -130,7 +132,9 @@ bool seal_writer_trailer(struct seal_writer *writer, struct str bytes, struct er
 
 void seal_writer_facts(struct seal_writer *writer, struct seal_facts *facts)
 {
-    sha256_take(&writer->digest, writer->facts.digest);
+    writer->facts.digest[0] = '\0';
+    if (!writer->is_unnamed)
+        sha256_take(&writer->digest, writer->facts.digest);
     *facts = writer->facts;
 }
 

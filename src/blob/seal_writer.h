@@ -23,6 +23,7 @@ struct seal_plan {
     int level;       /* of zstd; 0: SEAL_LEVEL */
     uint32_t record; /* raw bytes of a full record; 0: SEAL_RAW_MAX */
     bool is_packed;  /* the bytes are compressed already: it is not tried again */
+    bool is_unnamed; /* the object is called by something else: its digest is left empty */
 };
 
 /* What the database keeps of an object. */
@@ -39,7 +40,7 @@ struct seal_writer {
     struct seal_sink sink;
     struct seal_facts facts; /* whole after the end */
     uint64_t n_records;
-    bool is_packed;
+    bool is_packed, is_unnamed;
     size_t record, filled; /* size of a full record; bytes that wait in `raw` */
     uint8_t *raw, *packed, *sealed;
     ZSTD_CCtx *compressor;

@@ -36,6 +36,7 @@ static bool begin_object(struct blob_sealer *sealer, struct str first, struct er
     const struct seal_plan plan = {.keys = sealer->keys,
                                    .class = SEAL_BLOB,
                                    .level = LEVEL,
+                                   .is_unnamed = true,
                                    .is_packed = is_packed(first)};
 
     sealer->has_begun = true;

@@ -1,4 +1,7 @@
 /* Differences of versions through the API: what two runs left, as their workers stored it. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/json.h"
 #include "base/own.h"
 #include "blob/tree_writer.h"
@@ -247,11 +250,44 @@ SERVICE_TEST(versions_of_another_environment_are_not_there)
     CHECK_STATUS(service, service_ask(service, service->session, "GET", path, NULL), 404);
 }
 
+/* One bit of every file of the store that is a manifest. */
+static bool damage_manifests(struct service *service)
+{
+    static const char sql[] = "SELECT id FROM objects WHERE class = 'manifest'";
+    static const struct query query = {"test_manifests", 0, 1, SAME_ON_BOTH(sql)};
+    struct rows rows;
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    if (!store_begin_read(service->server->store, &tx, &err) ||
+        !store_run(tx, &query, NULL, 0, &service->arena, &rows, &err))
+        return false;
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        const char *id = row_text(&rows, i, 0);
+        AUTO_FD int fd =
+            open(arena_printf(&service->arena, "%s/store/blobs/%.2s/%s", service->data_dir, id, id),
+                 O_RDWR | O_CLOEXEC);
+        char byte;
+        if (fd < 0 || pread(fd, &byte, 1, SEAL_HEADER_LEN + SEAL_HEAD_LEN + 1) != 1)
+            return false;
+        byte ^= 1;
+        if (pwrite(fd, &byte, 1, SEAL_HEADER_LEN + SEAL_HEAD_LEN + 1) != 1)
+            return false;
+    }
+    return rows.n_rows > 0;
+}
+
 SERVICE_TEST(a_damaged_version_is_told_and_not_shown)
 {
     struct stage stage;
     struct left left;
     CHECK(set_stage(service, &stage) && leave(&stage, first, COUNT_OF(first), &left));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 200);
+    CHECK(damage_manifests(service));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 500);
+    CHECK_STR(service_text(service, "code"), "object_damaged");
+    CHECK(damage_manifests(service));
+    CHECK_STATUS(service, ask(&stage, "runs", left.run, ""), 200);
     const char *manifest = object_id(service, "no manifest at all");
     CHECK_STR(worker_put(&stage.worker, "no manifest at all"), manifest);
     static const char sql[] = "UPDATE versions SET manifest_id = $1";

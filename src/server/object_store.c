@@ -94,7 +94,7 @@ bool object_publish(struct server *server, struct tx *tx, struct object_draft *d
 
     if (!STORE(tx, &object_insert, &arena, &rows, err, V_TEXT(draft->blob.id),
                V_TEXT(object_domain_name(facts->domain)), V_TEXT(object_class_name(facts->class)),
-               V_TEXT(facts->key_id), V_TEXT(facts->digest), V_INT((int64_t)draft->size),
+               V_TEXT(facts->key_id), V_TEXT(draft->blob.id), V_INT((int64_t)draft->size),
                V_INT((int64_t)facts->size), V_INT(time_now_ms())))
         return false;
     if (rows.n_changed != 1)

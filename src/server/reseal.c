@@ -53,7 +53,7 @@ static bool replace(struct resealing *one, struct blob_draft *draft, const struc
 
     if (!store_begin(server->store, &tx, err) ||
         !STORE(tx, &object_resealed, &arena, &rows, err, V_TEXT(one->id), one->old_key_id,
-               V_TEXT(facts->key_id), V_TEXT(facts->digest), V_INT((int64_t)facts->size)))
+               V_TEXT(facts->key_id), V_INT((int64_t)facts->size)))
         return false;
     return rows.n_changed == 0 ||
            (blob_publish(server->blobs, draft, err) && store_commit(&tx, err));

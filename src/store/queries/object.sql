@@ -51,8 +51,8 @@ WHERE domain = 'store' AND class = 'blob' AND (key_id IS NULL OR key_id <> $1)
     AND state = 'ready' AND dead_ms IS NULL AND damaged_ms IS NULL AND id > $2
 ORDER BY id LIMIT $3;
 
--- name: object_resealed (id, old_key_id, key_id, digest, stored_bytes)
-UPDATE objects SET key_id = $3, digest = $4, stored_bytes = $5
+-- name: object_resealed (id, old_key_id, key_id, stored_bytes)
+UPDATE objects SET key_id = $3, stored_bytes = $4
 WHERE id = $1 AND key_id IS NOT DISTINCT FROM $2 AND dead_ms IS NULL;
 
 -- name: object_classified (id, domain, class, key_id, stored_bytes)
