@@ -29,9 +29,10 @@ test: build $(B)/san
 	tools/test.py $(B) $(SUITE)
 
 # What takes too long for every change: the kill loops at their full length, a registry that goes
-# silent, and fuzzing.
+# silent, very many parked runs, and fuzzing.
 test-long: test
-	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 SYSTEM_LONG=1 tests/system/run faults build_kill kill
+	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 SYSTEM_LONG=1 tests/system/run faults build_kill kill crash
+	tests/system/run park_long
 	$(MAKE) fuzz
 
 san: deps $(B)/san
