@@ -103,7 +103,8 @@ suite("rotation of the master key", () => {
 
   test("without the old key everything that was used goes on", async () => {
     await it.printed(["secret", "list"]);
-    await status();
+    while (/^store .* old +blobs /m.test(await status()))
+      await new Promise((resolve) => setTimeout(resolve, 200));
     renameSync(`${keys}/master.old`, `${dataDir}/former`);
     await restart();
     assert.ok((await runsDuring(async () => {})) > 0);
