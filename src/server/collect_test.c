@@ -305,6 +305,30 @@ static bool upload_missing(struct author *author, const struct pack *pack, struc
            worker_put_sealed(&author->worker, &pack->facts, pack->fd, err);
 }
 
+SERVICE_TEST(a_dead_pack_cannot_be_referred_to_until_it_is_stored_again)
+{
+    struct author author = {0};
+    struct stage stage;
+    struct pack pack;
+    struct error err;
+    char owner[ID_TEXT];
+    CHECK(set_stage(service, &stage) && make_pack(service, 1, &pack));
+    author.worker = stage.worker;
+    id_make(owner);
+    const struct wire_object object = {.digest = str_of(pack.facts.digest)};
+    CHECK(worker_put_sealed(&stage.worker, &pack.facts, pack.fd, &err));
+    CHECK(pass(service, &day) && !collect_some(service->server));
+    CHECK(!refer(&author, owner, &object, 1, &err) && err.code == ERR_OBJECT_GONE);
+    CHECK(has_file(service, pack.facts.digest));
+    CHECK(worker_put_sealed(&stage.worker, &pack.facts, pack.fd, &err));
+    CHECK(refer(&author, owner, &object, 1, &err));
+    CHECK(collect_all(service) && collect_all(service));
+    CHECK(worker_ask_object(&stage.worker, "GET", pack.facts.digest) == 200);
+    CHECK(drop(&author, owner, &err) && collect_all(service));
+    CHECK(!has_file(service, pack.facts.digest));
+    close(pack.fd);
+}
+
 static const char *publish_and_look(struct author *author, const struct pack *a,
                                     const struct pack *b)
 {

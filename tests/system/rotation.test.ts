@@ -99,6 +99,7 @@ suite("rotation of the master key", () => {
     });
     assert.ok(n > 0);
     assert.match(await it.printed(["whoami"]), /owner/i);
+    assert.match(await it.printed(["store", "verify"]), /^verified: [1-9]\d* objects.* 0 damaged$/m);
   });
 
   test("without the old key everything that was used goes on", async () => {
