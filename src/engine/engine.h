@@ -65,7 +65,8 @@ struct engine_result {
     const char *name; /* "gvisor" */
     enum engine_grade grade;
     bool usable;
-    char reason[256]; /* why not, in words */
+    bool saves;       /* a guest was saved and went on from what was saved */
+    char reason[256]; /* why not usable, or why it does not save, in words */
     char cure[256];   /* the command that fixes it, or empty */
     char build[65];   /* hex digest over the engine's binaries */
 };

@@ -167,8 +167,10 @@ static void check_engine(struct doctor *doctor, const struct engine *engine)
     engine->probe(doctor->worker.host, doctor->worker.platform.root, NULL, 0, &result);
     if (result.usable) {
         doctor->has_engine |= !engine->by_name_only;
-        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s",
-             engine_grade_name(engine->grade), engine->by_name_only ? "; only by name" : "");
+        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s%s",
+             engine_grade_name(engine->grade),
+             result.saves ? ", saved and brought back" : "; runs that wait stay in memory",
+             engine->by_name_only ? "; only by name" : "");
         return;
     }
     find(doctor, LEVEL_WARNING, check, result.cure, "%s, not usable: %s",

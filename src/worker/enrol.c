@@ -257,7 +257,7 @@ bool enrol_activate(struct worker *worker, struct line *line, struct error *err)
                            .build_slots = total.build_slots,
                            .max_vcpus = total.cpu_millis / 1000,
                            .max_memory_mib = total.memory_mib,
-                           .memory_checkpoint = worker->engine->save,
+                           .memory_checkpoint = worker->saves,
                            .checkpoint_key_id = str_of(worker->checkpoint_key_id),
                            .compat = str_of(worker->compat),
                            .compat_facts = compat_facts(worker, &arena),

@@ -161,7 +161,7 @@ static void *poll_for_work(struct worker *worker, bool for_builds)
 {
     static const struct str kinds[] = {STR("build"), STR("run"), STR("resume")};
     const struct str *accepted = for_builds ? &kinds[0] : &kinds[1];
-    size_t n_accepted = for_builds || !worker->engine->restore ? 1 : 2;
+    size_t n_accepted = for_builds || !worker->saves ? 1 : 2;
     struct line line;
     struct error err;
     struct room room;

@@ -28,8 +28,10 @@ bool probe_choose(struct worker *worker, struct error *err)
                  LOG_STR("usable", result->usable ? "yes" : "no"),
                  LOG_STR("reason", result->reason));
         reason = result->reason;
-        if (result->usable && (!worker->engine || engine->grade > worker->engine->grade))
+        if (result->usable && (!worker->engine || engine->grade > worker->engine->grade)) {
             worker->engine = engine;
+            worker->saves = result->saves;
+        }
     }
     if (!worker->engine)
         return error_set(err, ERR_UNAVAILABLE,

@@ -57,7 +57,7 @@ static void open_wait(struct run *run, const struct wire_op_result *result)
              result->wait_id.ptr);
     lease_forget_park(run->lease);
     run_count(run, false);
-    guest_outlive_stop(run->guest, run->worker->engine->save);
+    guest_outlive_stop(run->guest, run->worker->saves);
 }
 
 static bool take_result(struct run *run, const struct wire_op_result *result, struct error *err)
@@ -174,7 +174,7 @@ static bool attend_once(struct run *run, struct error *err)
     lease_forget_park(run->lease);
     if (!parks)
         return true;
-    return run->worker->engine->save ? run_park(run, err) : freeze(run, err);
+    return run->worker->saves ? run_park(run, err) : freeze(run, err);
 }
 
 bool run_attend(struct run *run, struct guest_result *result, struct error *err)

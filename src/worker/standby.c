@@ -199,7 +199,7 @@ static bool make_copy(struct standby *standby, struct place *place, struct error
 /* A copy where that works; else one that is started like any other. */
 static bool make(struct standby *standby, struct place *place, struct error *err)
 {
-    if (standby->worker->engine->restore && make_copy(standby, place, err))
+    if (standby->worker->saves && make_copy(standby, place, err))
         return true;
     renew(place);
     return make_cold(standby, place, err);
@@ -306,7 +306,7 @@ static void *standby_main(void *arg)
     while (!standby->is_closing) {
         struct place *wanted = next_wanted(standby);
 
-        struct place *kind = standby->worker->engine->restore ? next_kind(standby) : NULL;
+        struct place *kind = standby->worker->saves ? next_kind(standby) : NULL;
 
         if (wanted)
             make_one(standby, wanted);

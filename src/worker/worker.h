@@ -26,6 +26,7 @@ struct worker {
     struct capacity capacity;
     struct engine_host *host;
     const struct engine *engine;
+    bool saves; /* it was proved to save sandboxes and to bring them back */
     struct engine_result probes[4];
     size_t n_probes;
     struct image_store *images;

@@ -15,7 +15,12 @@
 #include "engine/record.h"
 #include "protocol/channel.h"
 
-enum { DIGEST_LEN = 2 * BLAKE2B_LEN, PROBE_MEMORY_MIB = 128, PROBE_FILE_MAX = 65536 };
+enum {
+    DIGEST_LEN = 2 * BLAKE2B_LEN,
+    PROBE_MEMORY_MIB = 128,
+    PROBE_FILE_MAX = 65536,
+    SAVE_MS = 10000,
+};
 
 /* The runtime is found the way process_start will find it. */
 static bool binary_find(const char *name, char *path, size_t room)
@@ -57,7 +62,8 @@ static bool file_digest(const char *path, char hex[DIGEST_LEN + 1], struct error
 
 struct conversation {
     struct channel channel;
-    bool has_answered;
+    int64_t deadline_ms;
+    bool has_answered, is_paused;
 };
 
 static bool on_message(void *arg, const struct message *message, struct error *err)
@@ -66,10 +72,14 @@ static bool on_message(void *arg, const struct message *message, struct error *e
 
     if (message->type == MESSAGE_PONG)
         conversation->has_answered = true;
+    if (message->type == MESSAGE_PAUSED)
+        conversation->is_paused = true;
     if (message->type != MESSAGE_HELLO)
         return true;
 
-    struct message_welcome welcome = {.protocol = MESSAGE_PROTOCOL, .instance = STR("probe")};
+    struct message_welcome welcome = {.protocol = MESSAGE_PROTOCOL,
+                                      .instance = STR("probe"),
+                                      .generation = message->hello.generation + 1};
     struct message_ping ping = {.number = 1, .left_ms = 60000};
     return channel_send(&conversation->channel, MESSAGE_WELCOME, &welcome, err) &&
            channel_send(&conversation->channel, MESSAGE_PING, &ping, err);
@@ -81,25 +91,39 @@ static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end, s
     return error_set(err, ERR_INVALID, "data on stream %d, which nobody opened", stream);
 }
 
-static bool talk(struct instance *instance, int64_t deadline_ms, struct error *err)
+static void meet(struct conversation *conversation, const struct instance *instance)
 {
-    struct conversation conversation = {0};
     int fd = instance_channel(instance);
-    bool ok = true;
 
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
-    channel_init(&conversation.channel, fd, fd, SIDE_HOST);
-    while (ok && !conversation.has_answered) {
-        int64_t left = deadline_ms - time_boot_ms();
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        bool wants_write;
+    channel_init(&conversation->channel, fd, fd, SIDE_HOST);
+}
 
+static bool talk_until(struct conversation *conversation, const bool *flag, struct error *err)
+{
+    struct channel *channel = &conversation->channel;
+    bool wants_write;
+
+    while (!*flag) {
+        int64_t left = conversation->deadline_ms - time_boot_ms();
+        struct pollfd ready = {.fd = channel->fd_in, .events = POLLIN};
+
+        if (!channel_flush(channel, &wants_write, err))
+            return false;
         if (left <= 0 || poll(&ready, 1, (int)left) == 0)
-            ok = error_set(err, ERR_TIMEOUT, "the agent did not answer in time");
-        else
-            ok = channel_read(&conversation.channel, on_message, on_data, &conversation, err) &&
-                 channel_flush(&conversation.channel, &wants_write, err);
+            return error_set(err, ERR_TIMEOUT, "the agent did not answer in time");
+        if (!channel_read(channel, on_message, on_data, conversation, err))
+            return false;
     }
+    return true;
+}
+
+static bool talk(struct instance *instance, int64_t deadline_ms, struct error *err)
+{
+    struct conversation conversation = {.deadline_ms = deadline_ms};
+
+    meet(&conversation, instance);
+    bool ok = talk_until(&conversation, &conversation.has_answered, err);
     channel_finish(&conversation.channel);
     return ok;
 }
@@ -120,12 +144,74 @@ static void tail_append(struct instance *instance, struct error *err)
     }
 }
 
+/* Up to the moment it can be saved: the agent has been heard, and then says nothing more. */
+static bool pause_guest(struct instance *instance, int64_t deadline_ms,
+                        uint8_t nonce[CHANNEL_NONCE_LEN], struct error *err)
+{
+    struct conversation conversation = {.deadline_ms = deadline_ms};
+
+    random_bytes(nonce, CHANNEL_NONCE_LEN);
+    struct message_pause pause = {
+        1, PAUSE_TEMPLATE, {(const char *)nonce, CHANNEL_NONCE_LEN}
+    };
+    meet(&conversation, instance);
+    bool ok = talk_until(&conversation, &conversation.has_answered, err) &&
+              channel_send(&conversation.channel, MESSAGE_PAUSE, &pause, err) &&
+              talk_until(&conversation, &conversation.is_paused, err);
+    channel_finish(&conversation.channel);
+    return ok;
+}
+
+static bool wake_guest(struct instance *instance, int64_t deadline_ms,
+                       const uint8_t nonce[CHANNEL_NONCE_LEN], struct error *err)
+{
+    struct conversation conversation = {.deadline_ms = deadline_ms};
+
+    meet(&conversation, instance);
+    bool ok = channel_resync_begin(&conversation.channel, nonce, err) &&
+              talk_until(&conversation, &conversation.has_answered, err);
+    channel_finish(&conversation.channel);
+    return ok;
+}
+
+/* Ends the guest; what went wrong before is the news, else what went wrong now. */
+static bool end_guest(struct instance *instance, bool is_fine, struct error *err)
+{
+    struct error after = {0};
+
+    if (!is_fine)
+        tail_append(instance, err);
+    if (instance_destroy(instance, &after) || !is_fine)
+        return is_fine;
+    *err = after;
+    return false;
+}
+
+/* A guest is saved, and another goes on where it was. */
+static bool try_saving(struct engine_host *host, const struct engine *engine,
+                       struct sandbox_spec *spec, struct error *err)
+{
+    uint8_t nonce[CHANNEL_NONCE_LEN];
+    struct instance *instance;
+    AUTO_FD int folder = -1;
+
+    id_make(spec->id);
+    if (!memory_folder_make((int64_t)2 * PROBE_MEMORY_MIB << 20, &folder, err) ||
+        !engine->start(host, spec, &instance, err))
+        return false;
+    bool ok = pause_guest(instance, spec->deadline_ms, nonce, err) &&
+              engine->save(instance, folder, SAVE_MS, err);
+    id_make(spec->id);
+    if (!end_guest(instance, ok, err) || !engine->restore(host, spec, folder, &instance, err))
+        return false;
+    return end_guest(instance, wake_guest(instance, spec->deadline_ms, nonce, err), err);
+}
+
 static bool try_engine(struct engine_host *host, const struct engine *engine, int timeout_ms,
                        const char *platform, const char *const *layers, size_t n_layers,
-                       struct error *err)
+                       struct engine_result *result, struct error *err)
 {
     struct instance *instance;
-    struct error after = {0};
     char empty[PATH_MAX];
     const char *const none[] = {empty};
 
@@ -148,23 +234,21 @@ static bool try_engine(struct engine_host *host, const struct engine *engine, in
                                 .network = NETWORK_OFF,
                                 .deadline_ms = time_boot_ms() + timeout_ms};
 
-    id_make(spec.id);
-    if (!engine->start(host, &spec, &instance, err))
-        return false;
-
-    bool ok = talk(instance, spec.deadline_ms, err);
-    if (!ok)
-        tail_append(instance, err);
-    if (!instance_destroy(instance, &after) && ok) {
-        *err = after;
-        ok = false;
+    if (engine->save) {
+        result->saves = try_saving(host, engine, &spec, err);
+        if (result->saves)
+            return true;
+        snprintf(result->reason, sizeof result->reason, "cannot save: %.200s", err->text);
+        spec.deadline_ms = time_boot_ms() + timeout_ms;
     }
-    return ok;
+    id_make(spec.id);
+    return engine->start(host, &spec, &instance, err) &&
+           end_guest(instance, talk(instance, spec.deadline_ms, err), err);
 }
 
 struct verdict {
     struct str build, agent, boot_id, reason;
-    bool usable;
+    bool usable, saves;
 };
 
 static const struct json_field verdict_fields[] = {
@@ -173,6 +257,7 @@ static const struct json_field verdict_fields[] = {
     {"boot_id", JSON_TEXT, offsetof(struct verdict, boot_id), REQUIRED, .max = ID_LEN},
     {"reason", JSON_TEXT, offsetof(struct verdict, reason), REQUIRED, .max = 255},
     {"usable", JSON_BOOL, offsetof(struct verdict, usable), REQUIRED},
+    {"saves", JSON_BOOL, offsetof(struct verdict, saves), REQUIRED},
     {0},
 };
 
@@ -193,7 +278,7 @@ static char *cache_read(struct engine_host *host)
 
 /* Only good news is kept: what was broken is tried again, since somebody may have cured it. */
 static bool cache_says_usable(struct engine_host *host, const struct engine *engine,
-                              const char *build, const char *agent)
+                              const char *agent, struct engine_result *result)
 {
     AUTO_FREE char *text = cache_read(host);
     AUTO(arena_finish) struct arena arena = {0};
@@ -201,11 +286,14 @@ static bool cache_says_usable(struct engine_host *host, const struct engine *eng
     struct verdict verdict;
     struct error ignored;
 
-    return text && json_find_raw(str_of(text), engine->name, &arena, &raw) &&
-           json_read(raw, verdict_fields, &verdict, sizeof(verdict), &arena, &ignored) &&
-           verdict.usable && str_equal(verdict.build, str_of(build)) &&
-           str_equal(verdict.agent, str_of(agent)) &&
-           str_equal(verdict.boot_id, str_of(host_boot_id()));
+    result->usable = text && json_find_raw(str_of(text), engine->name, &arena, &raw) &&
+                     json_read(raw, verdict_fields, &verdict, sizeof(verdict), &arena, &ignored) &&
+                     verdict.usable && verdict.saves == (engine->save != NULL) &&
+                     str_equal(verdict.build, str_of(result->build)) &&
+                     str_equal(verdict.agent, str_of(agent)) &&
+                     str_equal(verdict.boot_id, str_of(host_boot_id()));
+    result->saves = result->usable && verdict.saves;
+    return result->usable;
 }
 
 static void verdict_write(struct json_writer *json, const struct engine_result *result,
@@ -217,6 +305,7 @@ static void verdict_write(struct json_writer *json, const struct engine_result *
     json_string(json, "boot_id", host_boot_id());
     json_string(json, "reason", result->reason);
     json_bool(json, "usable", result->usable);
+    json_bool(json, "saves", result->saves);
     json_close(json);
 }
 
@@ -273,10 +362,9 @@ void probe_oci(struct engine_host *host, const struct engine *engine, const char
         result_fail(result, "", err.text);
         return;
     }
-    result->usable = cache_says_usable(host, engine, result->build, agent);
-    if (result->usable)
+    if (cache_says_usable(host, engine, agent, result))
         return;
-    result->usable = try_engine(host, engine, timeout_ms, platform, layers, n_layers, &err);
+    result->usable = try_engine(host, engine, timeout_ms, platform, layers, n_layers, result, &err);
     if (!result->usable)
         result_fail(result, "", err.text);
     cache_write(host, result, agent);
