@@ -1,7 +1,9 @@
 // Server and worker are killed at every step of park and resume, and the store is damaged: a run
 // ends once, with the right result, or says why it cannot.
 import assert from "node:assert/strict";
-import { rmSync, readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { before, suite, test } from "node:test";
 import type { RunSnapshot } from "@helmr/sdk";
 import { projects } from "./lib/helmr.ts";
@@ -144,4 +146,55 @@ suite("crashes", () => {
     await noSandbox(own);
     await own.stopClean();
   });
+});
+
+suite("a store that is full", () => {
+  const scope = declaredScope();
+  const folder = mkdtempSync(`${tmpdir()}/helmr-full-`);
+  const filler = `${folder}/filler`;
+  let own: Own;
+  let deployment = "";
+
+  before(async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1g", "tmpfs", folder]);
+    scope.after(() => {
+      execFileSync("umount", [folder]);
+      rmSync(folder, { recursive: true });
+    });
+    const env = { HELMR_WAIT_HOT_TIME: "0s", HELMR_CAS_URI: `file:${folder}/store` };
+    own = await startOwn(scope, { env });
+    deployment = await own.deployed(`${projects}waits`);
+  });
+
+  /* Leaves room for what a request needs, and not for a checkpoint. */
+  function fill(): void {
+    const { bavail, bsize } = statfsSync(folder);
+    writeFileSync(filler, Buffer.alloc(bavail * bsize - 256 * 1024));
+  }
+
+  test("a run that cannot be parked goes on waiting, and is parked when there is room", async () => {
+    fill();
+    const id = await start(own, deployment, "approve", { name: "Ada" });
+    await happened(own, id, "run.wait_checkpoint_failed");
+    assert.ok((await own.client.runs.retrieve(id)).isWaiting);
+    rmSync(filler);
+    const wait = await parked(own, id);
+    await own.client.tokens.complete(wait.id, { approved: true });
+    const { output } = await succeeded(own, id);
+    assert.deepEqual([output.count, output.content], [2, "Ada before and after"]);
+  });
+
+  test("a run that cannot be parked is answered where it is", async () => {
+    fill();
+    const id = await start(own, deployment, "approve", { name: "Ada" });
+    await happened(own, id, "run.wait_checkpoint_failed");
+    const { pendingWait } = await own.client.runs.retrieve(id);
+    await own.client.tokens.complete(pendingWait?.id as string, { approved: true });
+    const { output } = await succeeded(own, id);
+    assert.deepEqual([output.count, output.content], [2, "Ada before and after"]);
+    assert.equal(output.heard, "heard Ada\n");
+    rmSync(filler);
+  });
+
+  test("nothing is left", () => own.stopClean());
 });
