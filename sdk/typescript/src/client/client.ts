@@ -22,7 +22,7 @@ export class HelmrClient {
 
 /* Made at the first call, so that importing the package needs no server. */
 let transport: Transport | undefined;
-export const fromEnvironment = (): Transport => (transport ??= new Transport({}));
+const fromEnvironment = (): Transport => (transport ??= new Transport({}));
 
 export const tasks = new Tasks(fromEnvironment);
 export const runs = new Runs(fromEnvironment);
