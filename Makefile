@@ -28,10 +28,11 @@ test: build $(B)/san
 	meson compile -C $(B)/san
 	tools/test.py $(B) $(SUITE)
 
-# What takes too long for every change: the kill loops at their full length, a registry that goes
-# silent, very many parked runs, and fuzzing.
+# What takes too long for every change: the kill loops and the queue at their full length, a registry
+# that goes silent, very many parked runs, and fuzzing.
 test-long: test
-	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 SYSTEM_LONG=1 tests/system/run faults build_kill kill crash
+	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 QUEUE_RUNS=200 SYSTEM_LONG=1 \
+		tests/system/run queue faults build_kill kill crash
 	tests/system/run park_long
 	$(MAKE) fuzz
 

@@ -7,7 +7,7 @@ import { leftovers } from "./lib/host.ts";
 import { ready } from "./lib/own.ts";
 import { Part } from "./lib/part.ts";
 
-const rounds = Number(process.env.KILL_ROUNDS ?? 12);
+const rounds = Number(process.env.KILL_ROUNDS ?? 8);
 const runsPerRound = 3;
 const longestLifeMs = 3000;
 const patienceMs = 240_000;
