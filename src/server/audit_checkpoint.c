@@ -131,6 +131,10 @@ bool audit_checkpoint_begin(struct server *server, struct error *err)
     bool is_there = true;
     if (!server->config->data_dir)
         return true;
+    /* Where the master key comes from the environment nobody has made the directory yet. */
+    snprintf(path, sizeof path, "%s/keys", server->config->data_dir);
+    if (!directory_make(path, 0700, err))
+        return false;
     audit_checkpoint_path(server->config->data_dir, path, sizeof path);
     if (!audit_checkpoint_read(path, &server->keys, &checkpoint, err)) {
         snprintf(why, sizeof why, "%s", err->text);
