@@ -111,8 +111,12 @@ bool saved_reader_open(int folder, const atomic_bool *growing, struct saved_read
                                   .is_growing = growing,
                                   .deflated = alloc(DEFLATED_MAX),
                                   .piece = alloc(PIECE)};
+    if (!made->inflater) {
+        saved_reader_close(made);
+        return error_set(err, ERR_INTERNAL, "no memory to inflate with");
+    }
     *reader = made;
-    return made->inflater || error_set(err, ERR_INTERNAL, "no memory to inflate with");
+    return true;
 }
 
 /* Up to n bytes: fewer only where the file ends. */

@@ -1,8 +1,12 @@
 /* Saved sandboxes: a file made here as gVisor makes it, read, written back and damaged. */
 #include "engine/saved.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <libdeflate.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -63,16 +67,27 @@ static void place(int folder, struct str bytes)
     CHECK(fd >= 0 && fd_write_all(fd, bytes, &err));
 }
 
-static bool read_all(int folder, struct buf *out, struct error *err)
+/* What was read so far is in *taken, for who waits for it. */
+static bool read_growing(int folder, const atomic_bool *is_growing, atomic_size_t *taken,
+                         struct buf *out, struct error *err)
 {
     struct saved_reader *reader = NULL;
     struct str bytes;
-    bool fine = saved_reader_open(folder, NULL, &reader, err);
+    bool fine = saved_reader_open(folder, is_growing, &reader, err);
 
-    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
+    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0) {
         fine = buf_append(out, bytes, err);
+        atomic_store(taken, out->len);
+    }
     saved_reader_close(reader);
     return fine;
+}
+
+static bool read_all(int folder, struct buf *out, struct error *err)
+{
+    atomic_size_t taken = 0;
+
+    return read_growing(folder, NULL, &taken, out, err);
 }
 
 TEST(what_was_saved_comes_back_as_the_same_stream)
@@ -123,6 +138,163 @@ TEST(a_file_cut_anywhere_is_refused)
         bool is_read = read_all(folder, &got, &err);
         CHECK(!is_read || got.len == HEAD || got.len == HEAD + PIECE);
     }
+}
+
+/* A file that is made by a thread, which goes on only when what it wrote has been read. */
+struct growth {
+    int folder;
+    struct str file;
+    size_t end; /* of the file when it stops growing */
+    atomic_bool is_growing;
+    atomic_size_t taken; /* of the stream */
+};
+
+static void append_part(const struct growth *growth, size_t from, size_t to)
+{
+    AUTO_FD int fd =
+        openat(growth->folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    struct error err;
+
+    if (to > growth->end)
+        to = growth->end;
+    if (from < to)
+        CHECK(fd >= 0 && fd_write_all(fd, (struct str){growth->file.ptr + from, to - from}, &err));
+}
+
+static void await_taken(const struct growth *growth, size_t n)
+{
+    while (atomic_load(&growth->taken) < n)
+        poll(NULL, 0, 1);
+}
+
+static void *grow(void *arg)
+{
+    struct growth *growth = arg;
+
+    poll(NULL, 0, 20); /* it is looked for before it is there */
+    append_part(growth, 0, 5);
+    append_part(growth, 5, HEAD + 2);
+    await_taken(growth, HEAD);
+    for (size_t at = HEAD + 2; at < growth->end; at += 999)
+        append_part(growth, at, at + 999);
+    atomic_store(&growth->is_growing, false);
+    return NULL;
+}
+
+static void read_while_it_grows(struct growth *growth, struct buf *got, bool *fine,
+                                struct error *err)
+{
+    pthread_t thread;
+
+    atomic_store(&growth->is_growing, true);
+    CHECK(pthread_create(&thread, NULL, grow, growth) == 0);
+    *fine = read_growing(growth->folder, &growth->is_growing, &growth->taken, got, err);
+    atomic_store(&growth->taken, SIZE_MAX); /* nobody waits for a reader that gave up */
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST(a_file_is_read_while_it_grows)
+{
+    AUTO(buf_finish) struct buf file = {.max = MIB(4)};
+    AUTO(buf_finish) struct buf stream = {.max = MIB(4)};
+    AUTO(buf_finish) struct buf got = {.max = MIB(4)};
+    AUTO_FD int folder = -1;
+    bool fine = false;
+    struct error err;
+
+    if (!memory_folder_make(MIB(8), &folder, &err))
+        SKIP(err.text);
+    make_file(&file, &stream);
+    struct growth growth = {.folder = folder, .file = buf_str(&file), .end = file.len};
+    read_while_it_grows(&growth, &got, &fine, &err);
+    CHECK(fine);
+    CHECK(str_equal(buf_str(&got), buf_str(&stream)));
+}
+
+TEST(a_file_that_stops_growing_in_a_piece_is_refused)
+{
+    AUTO(buf_finish) struct buf file = {.max = MIB(4)};
+    AUTO(buf_finish) struct buf stream = {.max = MIB(4)};
+    AUTO(buf_finish) struct buf got = {.max = MIB(4)};
+    AUTO_FD int folder = -1;
+    bool fine = false;
+    struct error err;
+
+    if (!memory_folder_make(MIB(8), &folder, &err))
+        SKIP(err.text);
+    make_file(&file, &stream);
+    struct growth growth = {.folder = folder, .file = buf_str(&file), .end = file.len - 1};
+    read_while_it_grows(&growth, &got, &fine, &err);
+    CHECK(!fine);
+    CHECK(err.code == ERR_DAMAGED);
+}
+
+TEST(a_file_that_never_comes_is_missed_when_nobody_makes_it_any_more)
+{
+    AUTO(buf_finish) struct buf got = {.max = KIB(4)};
+    AUTO_FD int folder = -1;
+    atomic_bool is_growing = false;
+    atomic_size_t taken = 0;
+    struct error err;
+
+    if (!memory_folder_make(MIB(1), &folder, &err))
+        SKIP(err.text);
+    CHECK(!read_growing(folder, &is_growing, &taken, &got, &err));
+    CHECK(err.sys == ENOENT);
+}
+
+/* An engine that is started before its file is whole. */
+struct opener {
+    int folder;
+    struct buf got;
+    bool is_fine;
+    struct error err;
+};
+
+static volatile sig_atomic_t somebody_waits;
+
+static void on_break(int number UNUSED)
+{
+    somebody_waits = 1;
+}
+
+static void *open_early(void *arg)
+{
+    struct opener *opener = arg;
+
+    opener->is_fine = read_all(opener->folder, &opener->got, &opener->err);
+    return NULL;
+}
+
+TEST(whoever_opens_it_waits_until_its_writer_has_ended)
+{
+    AUTO(buf_finish) struct buf file = {.max = MIB(4)};
+    AUTO(buf_finish) struct buf stream = {.max = MIB(4)};
+    AUTO_FD int folder = -1;
+    const struct sigaction seen = {.sa_handler = on_break, .sa_flags = SA_RESTART};
+    struct saved_writer *writer;
+    struct sigaction before;
+    pthread_t thread;
+    struct error err;
+
+    if (!memory_folder_make(MIB(8), &folder, &err))
+        SKIP(err.text);
+    make_file(&file, &stream);
+    CHECK(sigaction(SIGIO, &seen, &before) == 0);
+    struct opener opener = {.folder = folder, .got = {.max = MIB(4)}};
+    CHECK(saved_writer_open(folder, &writer, &err));
+    CHECK(saved_write(writer, (struct str){stream.bytes, HEAD + PIECE}, &err));
+    CHECK(pthread_create(&thread, NULL, open_early, &opener) == 0);
+    while (!somebody_waits)
+        poll(NULL, 0, 1);
+    CHECK(saved_write(writer, (struct str){stream.bytes + HEAD + PIECE, SMALL}, &err));
+    CHECK(saved_writer_end(writer, &err));
+    CHECK(pthread_join(thread, NULL) == 0);
+    saved_writer_close(writer);
+    CHECK(sigaction(SIGIO, &before, NULL) == 0);
+    CHECK(opener.is_fine);
+    CHECK(str_equal(buf_str(&opener.got), buf_str(&stream)));
+    buf_finish(&opener.got);
 }
 
 TEST_MAIN()
