@@ -18,7 +18,8 @@
 #include "worker/worker.h"
 
 enum {
-    PING_MS = 5000,
+    PING_MOST_MS = 5000,
+    PINGS = 6,              /* in the life of a lease: a guest must hear that it goes on */
     SILENCE_MS = 15 * 1000, /* without a PONG: the agent is not healthy */
     HELLO_MS = 30 * 1000,
     LAUNCH_MS = 60 * 1000,
@@ -88,6 +89,13 @@ static void on_room(void *arg, unsigned events UNUSED)
             guest_break_off(guest, &err);
     }
     guest_flush(guest);
+}
+
+static int64_t ping_period(const struct guest *guest)
+{
+    int64_t part = guest->worker->rules.lease_ttl_ms / PINGS;
+
+    return part > 0 && part < PING_MOST_MS ? part : PING_MOST_MS;
 }
 
 static void ping(struct guest *guest, const struct lease_view *view, int64_t now)
@@ -169,7 +177,7 @@ static struct lease_view look(const struct guest *guest)
 /* The next moment at which something must happen without an event. */
 static int64_t next_moment(const struct guest *guest, int64_t until_ms)
 {
-    int64_t at = guest->pinged_ms + PING_MS;
+    int64_t at = guest->pinged_ms + ping_period(guest);
 
     if (guest->abort && at > time_boot_ms() + ABORT_MS)
         at = time_boot_ms() + ABORT_MS;
@@ -219,7 +227,7 @@ bool guest_wait_for(struct guest *guest, const bool *flag, int64_t until_ms, str
         if (now >= until_ms)
             return error_set(err, ERR_TIMEOUT, "no answer in time");
         watch_endings(guest, &view, now);
-        if (guest->has_hello && now - guest->pinged_ms >= PING_MS)
+        if (guest->has_hello && now - guest->pinged_ms >= ping_period(guest))
             ping(guest, &view, now);
 
         int64_t left = next_moment(guest, until_ms) - time_boot_ms();
@@ -482,7 +490,7 @@ bool guest_stand_by(struct guest *guest, struct error *err)
     int64_t now = time_boot_ms();
     struct lease_view view = look(guest);
 
-    if (now - guest->pinged_ms >= PING_MS)
+    if (now - guest->pinged_ms >= ping_period(guest))
         ping(guest, &view, now);
     if (!loop_turn(guest->loop, 0, err))
         return false;

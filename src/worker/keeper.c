@@ -13,7 +13,8 @@ enum {
     TICK_MS = 250,
     HEARTBEAT_MS = 10 * 1000,
     CALL_TIMEOUT_MS = 5 * 1000,
-    RENEW_PERIOD_MS = 10 * 1000,
+    RENEW_MOST_MS = 10 * 1000,
+    RENEWALS = 6, /* tried in the life of a lease: some may fail before it ends */
     RENEW_RETRY_MS = 1000,
     QUARANTINED_MAX = 64,
     HOST_TICK_MS = 1000,
@@ -149,6 +150,13 @@ static size_t collect_due(struct worker *worker, struct due *due, size_t max)
     return n;
 }
 
+static int64_t renew_period(const struct worker *worker)
+{
+    int64_t part = worker->rules.lease_ttl_ms / RENEWALS;
+
+    return part < RENEW_MOST_MS ? part : RENEW_MOST_MS;
+}
+
 static void note_renewal(struct worker *worker, const struct due *due, int64_t sent_ms,
                          const struct wire_lease_times *times)
 {
@@ -164,7 +172,7 @@ static void note_renewal(struct worker *worker, const struct due *due, int64_t s
         }
         lease->expires_ms = times->expires_ms;
         lease->fence_ms = sent_ms + worker->rules.lease_ttl_ms * 3 / 4;
-        lease->renew_ms = sent_ms + RENEW_PERIOD_MS;
+        lease->renew_ms = sent_ms + renew_period(worker);
         /* The thread tells the guest how long it may go on. */
         eventfd_write(lease->wake, 1);
         break;
