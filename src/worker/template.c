@@ -1,6 +1,7 @@
 #include "worker/template.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/own.h"
@@ -10,10 +11,10 @@
 
 struct template
 {
-    pthread_mutex_t lock;
-    size_t holders;
-    int folder; /* in memory */
+    atomic_size_t holders; /* not under the lock: that is held as long as storing takes */
+    int folder;            /* in memory */
     uint8_t nonce[GUEST_NONCE_LEN];
+    pthread_mutex_t lock;
     char manifest[SHA256_HEX]; /* empty: not stored yet */
 };
 
@@ -62,22 +63,14 @@ bool template_make(struct guest *guest, int64_t room, struct template **template
 
 struct template *template_hold(struct template *template)
 {
-    if (!template)
-        return NULL;
-    pthread_mutex_lock(&template->lock);
-    template->holders++;
-    pthread_mutex_unlock(&template->lock);
+    if (template)
+        atomic_fetch_add(&template->holders, 1);
     return template;
 }
 
 void template_drop(struct template *template)
 {
-    if (!template)
-        return;
-    pthread_mutex_lock(&template->lock);
-    bool is_last = --template->holders == 0;
-    pthread_mutex_unlock(&template->lock);
-    if (!is_last)
+    if (!template || atomic_fetch_sub(&template->holders, 1) > 1)
         return;
     close(template->folder);
     pthread_mutex_destroy(&template->lock);
