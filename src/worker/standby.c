@@ -13,7 +13,7 @@
 
 enum {
     PLACES_MAX = 16,
-    SHAPES_MAX = 8,
+    SHAPES_MAX = PLACES_MAX, /* else kinds that stand by would push out each other's templates */
     TICK_MS = 1000,
     IDLE_MS = 5 * 60 * 1000,
     START_DEADLINE_MS = 30 * 1000,
@@ -232,7 +232,10 @@ static struct place *next_kind(struct standby *standby)
         struct place *place = &standby->places[i];
         struct shape *shape = place->state == PLACE_READY ? shape_of(standby, place->key) : NULL;
 
-        if (shape && !shape->template && !shape->cannot)
+        if (!shape)
+            continue;
+        shape->used_ms = time_boot_ms();
+        if (!shape->template && !shape->cannot)
             return place;
     }
     return NULL;
