@@ -83,7 +83,9 @@ static enum guest_news news_of(const struct guest *guest)
         return GUEST_ENDED;
     if (guest->first_op)
         return GUEST_ASKS;
-    if (view.has_answer || view.park_wanted || (view.stop_wanted && guest->outlives_stop))
+    /* One that is cancelled is not parked any more: it ends. */
+    bool leaves = view.stop_wanted && guest->outlives_stop && !view.cancel_wanted;
+    if (view.has_answer || view.park_wanted || leaves)
         return GUEST_IS_CALLED;
     return GUEST_NO_NEWS;
 }

@@ -45,6 +45,20 @@ export const expires = task({
   },
 });
 
+export const lingers = task({
+  id: "lingers",
+  sandbox: small,
+  run: async (event: { forMs: number }) => {
+    const token = await tokens.create({ timeout: "1h" });
+    try {
+      await tokens.wait(token, { idleTimeout: "1h" }).unwrap();
+    } finally {
+      console.log("tidying up");
+      await new Promise((resolve) => setTimeout(resolve, event.forMs));
+    }
+  },
+});
+
 export const twice = task({
   id: "twice",
   sandbox: small,
