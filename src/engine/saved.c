@@ -1,5 +1,6 @@
 #include "engine/saved.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <libdeflate.h>
 #include <poll.h>
@@ -41,6 +42,7 @@ struct saved_writer {
     struct buf head;
     size_t head_len; /* 0: not known yet */
     size_t filled;
+    bool was_late;
     uint8_t *piece, *stored;
 };
 
@@ -282,8 +284,16 @@ bool saved_writer_end(struct saved_writer *writer, struct error *err)
         return damaged(err, "was cut off");
     if (writer->filled > 0 && !write_piece(writer, err))
         return false;
-    return fcntl(writer->fd, F_SETLEASE, F_UNLCK) == 0 ||
-           error_errno(err, "let the saved sandbox be opened");
+    if (fcntl(writer->fd, F_SETLEASE, F_UNLCK) == 0)
+        return true;
+    /* There is no lease to give up: the kernel has ended it. */
+    writer->was_late = errno == EAGAIN;
+    return writer->was_late || error_errno(err, "let the saved sandbox be opened");
+}
+
+bool saved_writer_was_late(const struct saved_writer *writer)
+{
+    return writer->was_late;
 }
 
 void saved_writer_close(struct saved_writer *writer)

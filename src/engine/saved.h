@@ -30,4 +30,8 @@ void saved_reader_close(struct saved_reader *reader); /* accepts NULL */
 bool saved_writer_open(int folder, struct saved_writer **writer, struct error *err) MUST_USE;
 bool saved_write(struct saved_writer *writer, struct str bytes, struct error *err) MUST_USE;
 bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;
+
+/* Of one that has ended: the kernel lets nobody wait longer than fs.lease-break-time, 45 s as a
+ * rule, and whoever was let in then has read a part. */
+bool saved_writer_was_late(const struct saved_writer *writer);
 void saved_writer_close(struct saved_writer *writer); /* accepts NULL */

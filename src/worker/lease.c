@@ -124,6 +124,13 @@ void lease_set_stage(struct lease *lease, enum lease_stage stage)
     pthread_mutex_unlock(&lease->worker->leases.lock);
 }
 
+void lease_renew_instance(struct lease *lease)
+{
+    pthread_mutex_lock(&lease->worker->leases.lock);
+    id_make(lease->instance_id);
+    pthread_mutex_unlock(&lease->worker->leases.lock);
+}
+
 void lease_set_expiry(struct lease *lease, int64_t expires_ms)
 {
     pthread_mutex_lock(&lease->worker->leases.lock);

@@ -70,6 +70,7 @@ struct lease *lease_add(struct lease_table *table, struct worker *worker,
 
 struct lease_view lease_look(struct lease *lease);
 void lease_set_stage(struct lease *lease, enum lease_stage stage);
+void lease_renew_instance(struct lease *lease); /* another sandbox takes the place of its own */
 void lease_set_expiry(struct lease *lease, int64_t expires_ms); /* as a start answered it */
 
 /* For keeper and poller: by id, under the lock, and wakes the thread. */

@@ -134,8 +134,7 @@ static bool bring_back(struct park *park, struct error *err)
 {
     struct run *run = park->run;
 
-    guest_stop(TAKE(run->guest));
-    id_make(run->lease->instance_id);
+    run_end_guest(run);
     if (!run_restore(run, park->folder, err) || !guest_meet(run->guest, park->about.nonce, err) ||
         !run_give_secrets(run, err) ||
         !guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err))
@@ -204,7 +203,7 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
     }
     park->took.keep = end_step(park);
     /* Killed and proved gone before anybody else may have it. */
-    guest_stop(TAKE(run->guest));
+    run_end_guest(run);
     park->took.end = end_step(park);
     *is_gone = true;
     tell(park);

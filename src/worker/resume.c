@@ -49,7 +49,7 @@ struct bringing {
     struct run *run;
     struct saved_writer *writer;
     struct checkpoint_about about;
-    bool is_fine;
+    bool is_fine, was_late;
     struct error err;
 };
 
@@ -59,6 +59,7 @@ static void *bring_main(void *arg)
 
     bringing->is_fine = checkpoint_bring(bringing->run, &bringing->run->lease->grant.resume,
                                          bringing->writer, &bringing->about, &bringing->err);
+    bringing->was_late = saved_writer_was_late(bringing->writer);
     /* Closed only now: until then the engine waits for the file to be whole. */
     saved_writer_close(bringing->writer);
     return NULL;
@@ -80,7 +81,11 @@ static bool bring_back(struct run *run, struct bringing *bringing, int folder, s
         return checkpoint_fault(run, err);
     }
     run_end_phase(run, "checkpoint");
-    return is_started;
+    if (!bringing->was_late)
+        return is_started;
+    /* The engine could not wait so long and has a part only: another one reads it whole. */
+    run_end_guest(run);
+    return run_restore(run, folder, err);
 }
 
 static int64_t image_room(const struct run *run)

@@ -266,6 +266,15 @@ bool run_restore(struct run *run, int folder, struct error *err)
     return true;
 }
 
+void run_end_guest(struct run *run)
+{
+    /* It must not signal to a descriptor that is closed, or is another's by now. */
+    if (run->output)
+        output_set_room(run->output, -1);
+    guest_stop(TAKE(run->guest));
+    lease_renew_instance(run->lease);
+}
+
 /* Where bare imports are looked for besides the workspace: the image's own directory. */
 static struct str run_options(struct run *run)
 {

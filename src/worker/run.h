@@ -77,6 +77,9 @@ bool run_tell_resumed(struct run *run, const char *mode, int64_t resume_version,
 /* A guest from what was saved, or still is being put into the folder, with its output. */
 bool run_restore(struct run *run, int folder, struct error *err) MUST_USE;
 
+/* Ends the guest before the run: the output outlives it. */
+void run_end_guest(struct run *run);
+
 /* Parks a run that waits. True and not is_parked: it stays, and is to be tried again later. */
 bool run_park(struct run *run, struct error *err) MUST_USE;
 
