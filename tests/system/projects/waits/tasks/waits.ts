@@ -48,7 +48,7 @@ export const expires = task({
 export const lingers = task({
   id: "lingers",
   sandbox: small,
-  run: async (event: { forMs: number }) => {
+  run: async (event: { forMs: number }, _ctx) => {
     const token = await tokens.create({ timeout: "1h" });
     try {
       await tokens.wait(token, { idleTimeout: "1h" }).unwrap();
