@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Run every suite, show what failed, and end with one line: N passed, N failed[, N skipped].
 
-Two lanes run side by side, because half of the tests wait more than they work. Whatever changes
-what a host has only one of, such as ip_forward, is in the same lane, one after the other.
+Two lanes run side by side, because half of the tests wait more than they work. Tests that change
+what a host has only one of, such as ip_forward, are in one lane, one after the other; nobody starts
+a Helmr before they are done.
 """
+import collections
 import json
 import pathlib
 import re
@@ -56,9 +58,10 @@ def run(command, **options):
 
 def meson_suite(folder, arguments, count):
     name = "-".join(["tests", *(word for word in arguments if not word.startswith("-"))])
+    log = ROOT / folder / f"meson-logs/{name}.json"
+    log.unlink(missing_ok=True)  # An earlier run's results are nobody's.
     done = run(["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--logbase", name,
                 "--timeout-multiplier", "2", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    log = ROOT / folder / f"meson-logs/{name}.json"
     for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
         entry = json.loads(line)
         before = count.all()
@@ -93,7 +96,10 @@ def check(command, count):
         count.say(f"failed: {' '.join(command)}\n{done.stdout}")
 
 
-# Each suite in its lanes: what runs there, in the order of the list.
+ANY = None  # lane: the first that has nothing else to do
+
+
+# Name, lane and body of each step, in the order of a lane.
 def work_of(build):
     default, san = f"{build}/default", f"{build}/san"
     each, alone = ["--suite", "unit", "--suite", "corpus", "--no-suite", "alone"], ["--suite", "alone"]
@@ -107,38 +113,57 @@ def work_of(build):
                                      tap_program(["npm", "run", "--silent", "test"], c))),
         ("sanitizers", 0, lambda c: meson_suite(san, each, c)),
         ("process", 0, lambda c: meson_suite(default, ["--suite", "process"], c)),
-        ("system shared", 0, lambda c: tap_program(["tests/system/run", "shared"], c)),
         ("unit alone", 1, lambda c: meson_suite(default, alone, c)),
         ("sanitizers alone", 1, lambda c: meson_suite(san, alone, c)),
-        ("system own", 1, lambda c: tap_program(["tests/system/run", "own"], c)),
+        *((f"system {part}", ANY, lambda c, part=part: tap_program(["tests/system/run", part], c))
+          for part in ("own", "parked", "shared")),
     ]
 
 
-def run_lane(steps, counts, lock):
-    for name, suite in steps:
+class Run:
+    def __init__(self, steps):
+        self.steps = steps
+        self.rest = collections.deque(step for step in steps if step[1] is ANY)
+        self.alone_done = threading.Event()
+        self.lock = threading.Lock()
+        self.counts = []
+
+    def lane(self, at):
+        for name, of, suite in self.steps:
+            if of == at:
+                self.step(name, suite)
+        if at == 1:
+            self.alone_done.set()
+        self.alone_done.wait()
+        while self.rest:
+            try:
+                name, _, suite = self.rest.popleft()
+            except IndexError:  # The other lane was faster.
+                break
+            self.step(name, suite)
+
+    def step(self, name, suite):
         count, begun = Count(), time.monotonic()
         try:
             suite(count)
         except Exception as error:  # A lane that breaks must not look as if it had passed.
             count.say(f"{type(error).__name__}: {error}")
             count.add(False, False)
-        with lock:
-            counts.append(count)
+        with self.lock:
+            self.counts.append(count)
             print(f"== {name}\n{count.text}   {count.passed} passed, {count.failed} failed, "
                   f"{count.skipped} skipped in {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def main():
     build, sections = sys.argv[1], set(sys.argv[2:])
-    chosen = [step for step in work_of(build) if not sections or step[0].split()[0] in sections]
-    counts, lock = [], threading.Lock()
-    lanes = [threading.Thread(target=run_lane, args=([(n, s) for n, at, s in chosen if at == lane],
-                                                     counts, lock)) for lane in (0, 1)]
+    run_all = Run([step for step in work_of(build) if not sections or step[0].split()[0] in sections])
+    lanes = [threading.Thread(target=run_all.lane, args=(at,)) for at in (0, 1)]
     for lane in lanes:
         lane.start()
     for lane in lanes:
         lane.join()
-    passed, failed, skipped = (sum(getattr(count, what) for count in counts)
+    passed, failed, skipped = (sum(getattr(count, what) for count in run_all.counts)
                                for what in ("passed", "failed", "skipped"))
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     sys.exit(failed != 0 or passed == 0)
