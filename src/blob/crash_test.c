@@ -17,7 +17,6 @@
 
 enum { LEN = 300 * 1024, CALLS_MAX = 4000, TRACED = 0x80 };
 
-static char folder[64];
 static char bytes[LEN];
 static struct seal_keys keys;
 
@@ -91,10 +90,10 @@ static bool all_whole(size_t *n)
     bool fine = true;
 
     *n = 0;
-    snprintf(path, sizeof path, "%s/blobs", folder);
+    snprintf(path, sizeof path, "%s/blobs", test_folder);
     DIR *blobs = opendir(path);
     while (blobs && fine && (entry = readdir(blobs))) {
-        snprintf(path, sizeof path, "%s/blobs/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/blobs/%s", test_folder, entry->d_name);
         fine = entry->d_name[0] == '.' || shard_is_whole(path, n);
     }
     if (blobs)
@@ -104,22 +103,9 @@ static bool all_whole(size_t *n)
 
 static struct blob_store *fresh_store(void)
 {
-    struct error err;
-    struct blob_store *store = NULL;
-
     keys = test_keys(0, 1);
     test_noise(1, (uint8_t *)bytes, LEN);
-    snprintf(folder, sizeof folder, "/tmp/helmr-crash-XXXXXX");
-    return mkdtemp(folder) && blob_store_open(folder, &store, &err) ? store : NULL;
-}
-
-static void drop_store(struct blob_store *store)
-{
-    struct error err;
-
-    blob_store_close(store);
-    if (!folder_remove(folder, &err))
-        printf("# %s\n", err.text);
+    return test_store_make();
 }
 
 static pid_t start_traced(struct blob_store *store, const char *parent)
@@ -191,7 +177,7 @@ TEST(a_crash_at_each_write_leaves_old_or_new)
 
     CHECK(store);
     if (!can_trace()) {
-        drop_store(store);
+        test_store_drop(store);
         SKIP("tracing is not allowed here");
     }
     CHECK(save(store, NULL, &old, &err) && all_whole(&n_before) && n_before == 2);
@@ -207,7 +193,7 @@ TEST(a_crash_at_each_write_leaves_old_or_new)
     struct saved saved;
     CHECK(save(store, old.manifest, &saved, &err));
     CHECK(loads(store, saved.manifest, (struct str){bytes, LEN}, &err));
-    drop_store(store);
+    test_store_drop(store);
 }
 
 /* A kill cannot show what a power cut would: that the bytes reach the disk before their name does,
@@ -223,7 +209,7 @@ TEST(bytes_are_synced_before_their_name_and_the_name_before_success)
 
     CHECK(store);
     if (!can_trace()) {
-        drop_store(store);
+        test_store_drop(store);
         SKIP("tracing is not allowed here");
     }
     CHECK(save(store, NULL, &old, &err));
@@ -249,7 +235,7 @@ TEST(bytes_are_synced_before_their_name_and_the_name_before_success)
         }
     }
     CHECK(n_names == 2 && is_named);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(a_disk_full_at_each_write_corrupts_nothing)
@@ -265,16 +251,16 @@ TEST(a_disk_full_at_each_write_corrupts_nothing)
     CHECK((store = fresh_store()));
     blob_store_close(store);
     if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", folder, "tmpfs", 0, "size=500k") != 0) {
-        CHECK(folder_remove(folder, &err));
+        mount("none", test_folder, "tmpfs", 0, "size=500k") != 0) {
+        CHECK(folder_remove(test_folder, &err));
         SKIP("only root can mount a small disk");
     }
-    CHECK(blob_store_open(folder, &store, &err) && save(store, NULL, &old, &err));
+    CHECK(blob_store_open(test_folder, &store, &err) && save(store, NULL, &old, &err));
     memcpy(old_bytes, bytes, LEN);
     test_noise(2, (uint8_t *)bytes, LEN);
     for (int kib = 400; !fine && kib < 2000; kib += 40) {
         snprintf(size, sizeof size, "size=%dk", kib);
-        CHECK(mount("none", folder, "tmpfs", MS_REMOUNT, size) == 0);
+        CHECK(mount("none", test_folder, "tmpfs", MS_REMOUNT, size) == 0);
         fine = save(store, old.manifest, &saved, &err);
         CHECK(fine || (err.code == ERR_UNAVAILABLE && strstr(err.text, "full")));
         CHECK(all_whole(&n));
@@ -282,7 +268,7 @@ TEST(a_disk_full_at_each_write_corrupts_nothing)
     }
     CHECK(fine && loads(store, saved.manifest, (struct str){bytes, LEN}, &err));
     blob_store_close(store);
-    CHECK(umount(folder) == 0 && folder_remove(folder, &err));
+    CHECK(umount(test_folder) == 0 && folder_remove(test_folder, &err));
 }
 
 TEST_MAIN()

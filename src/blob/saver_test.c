@@ -9,26 +9,6 @@
 
 enum { MEMORY = 3 << 20 };
 
-static char folder[64];
-
-static struct blob_store *fresh_store(void)
-{
-    struct error err;
-    struct blob_store *store = NULL;
-
-    snprintf(folder, sizeof folder, "/tmp/helmr-saver-XXXXXX");
-    return mkdtemp(folder) && blob_store_open(folder, &store, &err) ? store : NULL;
-}
-
-static void drop_store(struct blob_store *store)
-{
-    struct error err;
-
-    blob_store_close(store);
-    if (!folder_remove(folder, &err))
-        printf("# %s\n", err.text);
-}
-
 struct save {
     const struct object_backend *backend;
     const struct seal_keys *keys;
@@ -73,7 +53,7 @@ static bool load_one(const struct save *save, const char *digest, const char *na
 
 TEST(streams_and_facts_come_back_as_they_were)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -109,12 +89,12 @@ TEST(streams_and_facts_come_back_as_they_were)
     const struct manifest_fact *fact = manifest_fact_find(loader_manifest(loader), STR("run"));
     CHECK(fact && str_equal(fact->value, STR("r1")));
     loader_destroy(loader);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(a_next_generation_stores_only_what_changed)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -139,14 +119,14 @@ TEST(a_next_generation_stores_only_what_changed)
     CHECK(save_one(&save, (struct str){bytes, MEMORY / 4}, &second, &err));
     CHECK(second.n_new_packs <= 1 && second.raw_new < KIB(64) + 1);
     loader_destroy(parent);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 /* Each generation changes a little; without folding the packs would be as many as generations. */
 TEST(packs_stay_few_over_many_generations)
 {
     enum { GENERATIONS = 150, SMALL = 512 * 1024 };
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -170,12 +150,12 @@ TEST(packs_stay_few_over_many_generations)
     }
     loader_destroy(parent);
     CHECK(most <= 65);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(a_rotated_key_still_reads_everything)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys old = test_keys(1, 1), rotated = test_keys(0, 2), other = test_keys(2, 1);
@@ -201,13 +181,13 @@ TEST(a_rotated_key_still_reads_everything)
     CHECK(!load_one(&save, first.manifest, "memory", raw, &err) && err.code == ERR_KEY_MISSING);
     save.keys = &other;
     CHECK(!load_one(&save, second.manifest, "memory", raw, &err) && err.code == ERR_KEY_MISSING);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 /* Another valid object, a damaged one, none: each is refused by its own name. */
 TEST(a_swapped_a_damaged_and_a_missing_pack_are_refused)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -229,8 +209,9 @@ TEST(a_swapped_a_damaged_and_a_missing_pack_are_refused)
     saver_destroy(saver);
     CHECK(save_one(&save, (struct str){bytes + 1, MEMORY - 1}, &second, &err));
 
-    snprintf(path, sizeof path, "%s/blobs/%.2s/%s", folder, pack, pack);
-    snprintf(other, sizeof other, "%s/blobs/%.2s/%s", folder, second.manifest, second.manifest);
+    snprintf(path, sizeof path, "%s/blobs/%.2s/%s", test_folder, pack, pack);
+    snprintf(other, sizeof other, "%s/blobs/%.2s/%s", test_folder, second.manifest,
+             second.manifest);
     AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC);
     char byte = 0;
     CHECK(fd >= 0 && pread(fd, &byte, 1, MEMORY / 2) == 1);
@@ -243,7 +224,7 @@ TEST(a_swapped_a_damaged_and_a_missing_pack_are_refused)
     CHECK(!load_one(&save, first.manifest, "memory", raw, &err) && err.code == ERR_NOT_FOUND);
     CHECK(link(other, path) == 0);
     CHECK(!load_one(&save, first.manifest, "memory", raw, &err) && err.code == ERR_DAMAGED);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 static bool read_then_fail(void *arg, void *bytes, size_t room, size_t *got, struct error *err)
@@ -259,7 +240,7 @@ static bool read_then_fail(void *arg, void *bytes, size_t room, size_t *got, str
 
 TEST(a_source_that_gives_up_ends_the_saving)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -272,12 +253,12 @@ TEST(a_source_that_gives_up_ends_the_saving)
     CHECK(!saver_stream(saver, "memory", (struct saver_source){read_then_fail, &left}, &err));
     CHECK(err.code == ERR_CANCELLED);
     saver_destroy(saver);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(an_object_is_verified_as_a_whole)
 {
-    struct blob_store *store = fresh_store();
+    struct blob_store *store = test_store_make();
     CHECK(store);
     struct object_backend backend = object_backend_of(store);
     struct seal_keys keys = test_keys(0, 1);
@@ -308,7 +289,7 @@ TEST(an_object_is_verified_as_a_whole)
     close(pack);
     close(manifest);
     saver_destroy(saver);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST_MAIN()

@@ -16,35 +16,16 @@
 
 enum { LEN = 2500 * 1000 };
 
-static char folder[64];
 static uint8_t bytes[LEN];
 static char id[BLOB_ID];
 static struct seal_keys keys;
-
-static struct blob_store *open_folder(void)
-{
-    struct error err;
-    struct blob_store *store = NULL;
-
-    return blob_store_open(folder, &store, &err) ? store : NULL;
-}
 
 static struct blob_store *fresh_store(void)
 {
     keys = test_keys(0, 1);
     test_noise(1, bytes, LEN);
     sha256_of((struct str){(const char *)bytes, LEN}, id);
-    snprintf(folder, sizeof folder, "/tmp/helmr-sealed-XXXXXX");
-    return mkdtemp(folder) ? open_folder() : NULL;
-}
-
-static void drop_store(struct blob_store *store)
-{
-    struct error err;
-
-    blob_store_close(store);
-    if (!folder_remove(folder, &err))
-        printf("# %s\n", err.text);
+    return test_store_make();
 }
 
 static int file_of(const void *from, size_t len)
@@ -82,7 +63,7 @@ static size_t count_entries(const char *name)
     char path[128];
     size_t n = 0;
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
     DIR *opened = opendir(path);
     while (opened && readdir(opened))
         n++;
@@ -102,7 +83,7 @@ TEST(what_was_sealed_comes_back_by_its_plain_name)
     CHECK(checks(store, &keys, &err));
     struct seal_keys other = test_keys(1, 1);
     CHECK(!checks(store, &other, &err) && err.code == ERR_KEY_MISSING);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(bytes_of_another_hash_are_not_taken)
@@ -118,7 +99,7 @@ TEST(bytes_of_another_hash_are_not_taken)
     CHECK(err.code == ERR_CONTENT_HASH && count_entries("tmp") == 0);
     CHECK(!blob_stage_sealed(store, &keys, fd, 1, LEN, id, &draft, &facts, &err));
     CHECK(err.code == ERR_INVALID && count_entries("tmp") == 0 && count_entries("blobs") == 0);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 /* Prose behind the first bytes of a gzip file: what looks compressed is left as it is. */
@@ -135,7 +116,7 @@ TEST(what_is_compressed_already_is_not_compressed_again)
     memcpy(bytes, "\x1f\x8b", 2);
     sha256_of((struct str){(const char *)bytes, LEN}, id);
     CHECK(put(store, &packed, &err) && packed.size > LEN && checks(store, &keys, &err));
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(every_flipped_byte_is_found)
@@ -147,7 +128,7 @@ TEST(every_flipped_byte_is_found)
 
     CHECK(store && put(store, &facts, &err));
     char path[256];
-    snprintf(path, sizeof path, "%s/blobs/%.2s/%s", folder, id, id);
+    snprintf(path, sizeof path, "%s/blobs/%.2s/%s", test_folder, id, id);
     AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
     for (uint64_t at = 0; at < facts.size; at += 99991) {
@@ -166,7 +147,7 @@ TEST(every_flipped_byte_is_found)
     int again;
     CHECK(blob_open(store, id, &again, &size, &err) && size == facts.size - 1);
     close(again);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 /* The header decides about a file whose row calls it plain, but only with a key of ours. */
@@ -192,7 +173,7 @@ TEST(a_plain_file_and_a_sealed_one_are_told_apart)
     AUTO(blob_reader_finish) struct blob_reader plain = {.fd = -1};
     CHECK(blob_reader_open(&plain, &keys, file_of(bytes, LEN), BLOB_EITHER, &err));
     CHECK(!plain.is_sealed && blob_reader_check(&plain, id, LEN, &err));
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST(a_full_disk_publishes_nothing)
@@ -205,21 +186,21 @@ TEST(a_full_disk_publishes_nothing)
 
     blob_store_close(store);
     if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", folder, "tmpfs", 0, "size=100k") != 0) {
-        CHECK(folder_remove(folder, &err));
+        mount("none", test_folder, "tmpfs", 0, "size=100k") != 0) {
+        CHECK(folder_remove(test_folder, &err));
         SKIP("only root can mount a small disk");
     }
-    CHECK((store = open_folder()));
+    CHECK((store = test_store_open()));
     for (int kib = 100; !fine && kib < 4000; kib += 300) {
         snprintf(size, sizeof size, "size=%dk", kib);
-        CHECK(mount("none", folder, "tmpfs", MS_REMOUNT, size) == 0);
+        CHECK(mount("none", test_folder, "tmpfs", MS_REMOUNT, size) == 0);
         fine = put(store, &facts, &err);
         CHECK(fine || (err.code == ERR_UNAVAILABLE && strstr(err.text, "full")));
         CHECK(fine || (!blob_has(store, id) && count_entries("tmp") == 0));
     }
     CHECK(fine && checks(store, &keys, &err));
     blob_store_close(store);
-    CHECK(umount(folder) == 0 && folder_remove(folder, &err));
+    CHECK(umount(test_folder) == 0 && folder_remove(test_folder, &err));
 }
 
 /* Says how far it is by a byte, then waits to be killed. */
@@ -263,7 +244,7 @@ TEST(a_writer_that_is_killed_leaves_nothing_to_be_seen)
         CHECK(count_entries("tmp") == (size_t)stage + 1);
     }
     CHECK(put(store, &facts, &err) && checks(store, &keys, &err));
-    drop_store(store);
+    test_store_drop(store);
 }
 
 static bool has_id(char (*list)[BLOB_ID], size_t n)
@@ -289,7 +270,7 @@ TEST(blobs_are_listed_by_shard_and_age)
     CHECK(blob_list(store, shard, INT64_MAX, &list, &n, &err) && n == 1 && has_id(list, n));
     CHECK(blob_list(store, shard, 0, &young, &n, &err) && n == 0);
     CHECK(blob_list(store, (uint8_t)(shard + 1), INT64_MAX, &none, &n, &err) && n == 0);
-    drop_store(store);
+    test_store_drop(store);
 }
 
 TEST_MAIN()

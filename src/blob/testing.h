@@ -1,10 +1,16 @@
-/* What the tests of the store share: keys, memory as sink and source, pseudo-random bytes. */
+/* What the tests of the store share: keys, memory as sink and source, pseudo-random bytes, a store
+ * in a folder that goes away.
+ */
 #pragma once
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/own.h"
+#include "blob/blob.h"
 #include "blob/seal_reader.h"
 #include "blob/seal_writer.h"
 
@@ -47,4 +53,30 @@ static inline void test_prose(uint64_t seed, uint8_t *bytes, size_t len)
     test_noise(seed, bytes, len);
     for (size_t i = 0; i < len; i++)
         bytes[i] = (uint8_t)("helmr runs on"[bytes[i] % 13]);
+}
+
+/* Of the one store a test has. */
+static char test_folder[64];
+
+static inline struct blob_store *test_store_open(void)
+{
+    struct error err;
+    struct blob_store *store = NULL;
+
+    return blob_store_open(test_folder, &store, &err) ? store : NULL;
+}
+
+static inline struct blob_store *test_store_make(void)
+{
+    snprintf(test_folder, sizeof test_folder, "/tmp/helmr-blob-XXXXXX");
+    return mkdtemp(test_folder) ? test_store_open() : NULL;
+}
+
+static inline void test_store_drop(struct blob_store *store)
+{
+    struct error err;
+
+    blob_store_close(store);
+    if (!folder_remove(test_folder, &err))
+        printf("# %s\n", err.text);
 }

@@ -306,3 +306,18 @@ void saved_writer_close(struct saved_writer *writer)
     free(writer->stored);
     free(writer);
 }
+
+bool saved_copy(int from, int to, struct error *err)
+{
+    struct saved_reader *reader = NULL;
+    struct saved_writer *writer = NULL;
+    struct str bytes;
+    bool fine = saved_reader_open(from, NULL, &reader, err) && saved_writer_open(to, &writer, err);
+
+    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
+        fine = saved_write(writer, bytes, err);
+    fine = fine && saved_writer_end(writer, err);
+    saved_writer_close(writer);
+    saved_reader_close(reader);
+    return fine;
+}

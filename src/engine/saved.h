@@ -35,3 +35,6 @@ bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;
  * rule, and whoever was let in then has read a part. */
 bool saved_writer_was_late(const struct saved_writer *writer);
 void saved_writer_close(struct saved_writer *writer); /* accepts NULL */
+
+/* From one folder to another, through the stream: what was deflated is only stored then. */
+bool saved_copy(int from, int to, struct error *err) MUST_USE;

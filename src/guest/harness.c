@@ -229,17 +229,25 @@ static bool start_linux(struct harness *harness, int fd, struct error *err)
     return true;
 }
 
-bool harness_start(struct harness *harness, struct error *err)
+bool harness_connect(struct harness *harness, int *theirs, struct error *err)
 {
     int fds[2];
 
-    signal(SIGPIPE, SIG_IGN);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 ||
-        fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
         return error_errno(err, "socketpair");
     harness->fd = fds[0];
-    AUTO_FD int theirs = fds[1];
+    *theirs = fds[1];
     channel_init(&harness->channel, harness->fd, harness->fd, SIDE_HOST);
+    return fcntl(harness->fd, F_SETFL, O_NONBLOCK) == 0 || error_errno(err, "fcntl");
+}
+
+bool harness_start(struct harness *harness, struct error *err)
+{
+    AUTO_FD int theirs = -1;
+
+    signal(SIGPIPE, SIG_IGN);
+    if (!harness_connect(harness, &theirs, err))
+        return false;
     bool is_started = harness->engine == ON_LINUX ? start_linux(harness, theirs, err)
                                                   : harness_start_oci(harness, theirs, err);
     close(take_fd(&theirs));

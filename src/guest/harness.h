@@ -70,7 +70,9 @@ bool harness_resync(struct harness *harness, const uint8_t nonce[CHANNEL_NONCE_L
 bool harness_save(struct harness *harness, struct error *err) MUST_USE;
 bool harness_restore(struct harness *harness, struct error *err) MUST_USE;
 
-/* In harness_oci.c, for harness_start. */
+/* In harness.c and harness_oci.c, for each other: the channel to an agent that is about to start,
+ * and its start. */
+bool harness_connect(struct harness *harness, int *theirs, struct error *err) MUST_USE;
 bool harness_start_oci(struct harness *harness, int fd, struct error *err) MUST_USE;
 
 /* One exchange of at most 100 ms; false when the agent has gone. */

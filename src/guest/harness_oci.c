@@ -121,14 +121,10 @@ bool harness_restore(struct harness *harness, struct error *err)
     const struct places places = places_of(harness);
     const char *const restore[] = {RUNSC(places), "restore",     "-image-path", places.saved,
                                    "-bundle",     places.bundle, places.name,   NULL};
-    int fds[2];
+    AUTO_FD int theirs = -1;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 ||
-        fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0)
-        return error_errno(err, "socketpair");
-    harness->fd = fds[0];
-    AUTO_FD int theirs = fds[1];
-    channel_init(&harness->channel, harness->fd, harness->fd, SIDE_HOST);
+    if (!harness_connect(harness, &theirs, err))
+        return false;
     struct process_spec spec = {
         .argv = restore,
         .fds = {{2, 2}, {theirs, 0}, {theirs, 1}},

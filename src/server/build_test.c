@@ -5,8 +5,6 @@
 #include "server/service_suite.h"
 #include "server/worker_testing.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 struct stage {
     struct test_worker worker;
     const char *key, *deployment;

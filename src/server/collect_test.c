@@ -16,17 +16,14 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 /* Time passes by moving what is written down about it. */
-#define CHANGE(name, n, sql) \
-    static const struct query name = {"test_" #name, n, 0, SAME_ON_BOTH(sql)}
+#define AGE(name, n, sql) static const struct query name = {"test_" #name, n, 0, SAME_ON_BOTH(sql)}
 
-CHANGE(day, 0, "UPDATE objects SET ready_ms = ready_ms - 90000000");
-CHANGE(hour, 0, "UPDATE objects SET dead_ms = dead_ms - 3700000 WHERE dead_ms IS NOT NULL");
-CHANGE(week, 0, "UPDATE deployments SET failed_ms = failed_ms - 605000000");
-CHANGE(steps_week, 0, "UPDATE image_steps SET used_ms = used_ms - 605000000");
-CHANGE(steps_month, 0, "UPDATE image_steps SET used_ms = used_ms - 2700000000");
+AGE(day, 0, "UPDATE objects SET ready_ms = ready_ms - 90000000");
+AGE(hour, 0, "UPDATE objects SET dead_ms = dead_ms - 3700000 WHERE dead_ms IS NOT NULL");
+AGE(week, 0, "UPDATE deployments SET failed_ms = failed_ms - 605000000");
+AGE(steps_week, 0, "UPDATE image_steps SET used_ms = used_ms - 605000000");
+AGE(steps_month, 0, "UPDATE image_steps SET used_ms = used_ms - 2700000000");
 
 static bool pass(struct service *service, const struct query *query)
 {

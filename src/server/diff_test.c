@@ -8,10 +8,6 @@
 #include "server/service_suite.h"
 #include "server/worker_testing.h"
 
-#define OPERATOR                                                      \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\"," \
-    "\"workspace-versions:read\""
-
 struct sample {
     enum tree_kind kind;
     const char *path, *text; /* contents of a file, target of a symlink */
@@ -92,7 +88,8 @@ static bool store_tree(struct test_worker *worker, const struct sample *samples,
 
 static bool set_stage(struct service *service, struct stage *stage)
 {
-    *stage = (struct stage){.key = service_make_key(service, OPERATOR)};
+    *stage =
+        (struct stage){.key = service_make_key(service, OPERATOR ",\"workspace-versions:read\"")};
     return worker_join(&stage->worker, service, "one") &&
            service_build(service, &stage->worker, stage->key);
 }

@@ -11,8 +11,6 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 enum { CLAIMERS = 64, PARKED_MS = 200, WAIT_MS = 25 * 1000, PATIENCE_MS = 15 * 1000 };
 
 struct stage {

@@ -6,10 +6,6 @@
 #include "server/sweep.h"
 #include "server/worker_testing.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
-
 CHANGE(silence, "UPDATE leases SET expires_ms = expires_ms - 70000 WHERE id = $1");
 CHANGE(old, "UPDATE deployments SET deployed_ms = deployed_ms - 700000000 WHERE id = $1");
 

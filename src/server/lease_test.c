@@ -9,11 +9,6 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-#define TASK_FAILED                                                                          \
-    ",\"failure\":{\"layer\":\"task_process\",\"failure_kind\":\"task_failed\",\"message\":" \
-    "\"no\"}"
-
 /* A worker with a run in its hands. */
 struct stage {
     struct test_worker worker;

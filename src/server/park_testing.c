@@ -12,7 +12,8 @@
 bool stage_set(struct service *service, struct stage *stage)
 {
     *stage = (struct stage){
-        .key = service_make_key(service, OPERATOR), .worker = {.compat = COMPAT, .key_id = KEY_ID}
+        .key = service_make_key(service, OPERATOR ",\"tokens:complete\",\"tokens:read\""),
+        .worker = {.compat = COMPAT, .key_id = KEY_ID}
     };
     sweeper_stop(service->server->sweeper);
     service->server->sweeper = NULL;

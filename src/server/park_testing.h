@@ -5,13 +5,8 @@
 
 #include "server/worker_testing.h"
 
-#define OPERATOR                                                                          \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\",\"tokens:complete\"," \
-    "\"tokens:read\""
 #define COMPAT "c0ffee"
 #define KEY_ID "00112233445566aa"
-
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
 
 /* A worker that makes checkpoints, and a run that waits. */
 struct stage {

@@ -9,8 +9,6 @@
 #include "server/sweep.h"
 #include "server/worker_testing.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 enum { WORKERS = 6, PEOPLE = 3, RUNS = 24 };
 
 struct race {

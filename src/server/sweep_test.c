@@ -10,10 +10,7 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 /* Time passes by moving what is written down about it. */
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
 
 CHANGE(silence, "UPDATE leases SET expires_ms = expires_ms - 70000 WHERE id = $1");
 CHANGE(linger, "UPDATE leases SET state_deadline_ms = granted_ms - 1 WHERE id = $1");

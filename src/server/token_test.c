@@ -7,13 +7,10 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR                                                                        \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\",\"tokens:create\"," \
-    "\"tokens:read\",\"tokens:complete\",\"tokens:cancel\""
+#define PERMISSIONS \
+    OPERATOR ",\"tokens:create\",\"tokens:read\",\"tokens:complete\",\"tokens:cancel\""
 
 enum { COMPLETERS = 8 };
-
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
 
 CHANGE(token_ages, "UPDATE tokens SET timeout_at_ms = 1 WHERE id = $1");
 CHANGE(public_ages, "UPDATE public_access_tokens SET expires_ms = 1 WHERE id = $1");
@@ -27,7 +24,7 @@ struct made {
 static bool make(struct service *service, struct made *made, const char *body)
 {
     if (!made->key)
-        *made = (struct made){.service = service, .key = service_make_key(service, OPERATOR)};
+        *made = (struct made){.service = service, .key = service_make_key(service, PERMISSIONS)};
     if (service_ask(service, made->key, "POST", "/api/tokens", body) != 201)
         return false;
     made->id = service_text(service, "id");

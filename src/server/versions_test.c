@@ -3,12 +3,8 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
 #define VERSION_ID  "0190a000-0000-7000-8000-0000000000aa"
 #define TREE_DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-#define TASK_FAILED                                                                          \
-    ",\"failure\":{\"layer\":\"task_process\",\"failure_kind\":\"task_failed\",\"message\":" \
-    "\"no\"}"
 
 struct stage {
     struct test_worker worker;

@@ -5,14 +5,12 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR                                                                        \
-    "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\",\"tokens:create\"," \
-    "\"tokens:read\",\"tokens:complete\",\"tokens:cancel\""
+#define PERMISSIONS \
+    OPERATOR ",\"tokens:create\",\"tokens:read\",\"tokens:complete\",\"tokens:cancel\""
 
 #define HUMAN "{\"kind\":\"token\",\"metadata\":{\"prompt\":\"Ship it?\"},\"tags\":[\"a\"]}"
 
 /* Time passes by moving what is written down about it. */
-#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
 
 CHANGE(timer_comes, "UPDATE waits SET due_ms = 1 WHERE id = $1");
 CHANGE(wait_ages, "UPDATE waits SET timeout_at_ms = 1 WHERE id = $1");
@@ -27,7 +25,7 @@ struct stage {
 
 static bool set_stage(struct service *service, struct stage *stage)
 {
-    *stage = (struct stage){.service = service, .key = service_make_key(service, OPERATOR)};
+    *stage = (struct stage){.service = service, .key = service_make_key(service, PERMISSIONS)};
     if (!worker_join(&stage->worker, service, "one") ||
         !service_build(service, &stage->worker, stage->key) ||
         !worker_carry(&stage->worker, stage->key))

@@ -7,8 +7,6 @@
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
-
 static const char beat_age[] = "UPDATE workers SET heartbeat_ms = heartbeat_ms - $2 WHERE id = $1";
 static const struct query age_worker = {"test_age_worker", 2, 0, SAME_ON_BOTH(beat_age)};
 

@@ -6,6 +6,17 @@
 #include "blob/seal_writer.h"
 #include "server/testing.h"
 
+/* The permissions of who deploys and runs; a test appends what it wants besides. */
+#define OPERATOR "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\""
+
+/* The end of a report: the task's own fault. */
+#define TASK_FAILED                                                                          \
+    ",\"failure\":{\"layer\":\"task_process\",\"failure_kind\":\"task_failed\",\"message\":" \
+    "\"no\"}"
+
+/* A statement of the test's own about the row with this id, for service_change. */
+#define CHANGE(name, sql) static const struct query name = {"test_" #name, 1, 0, SAME_ON_BOTH(sql)}
+
 enum { BEARER_TEXT = 512 };
 
 struct test_worker {

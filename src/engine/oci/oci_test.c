@@ -102,22 +102,6 @@ static bool has_ended(const struct instance *instance, int wait_ms)
     return poll(&watched, 1, wait_ms) != 0;
 }
 
-/* The image as the stream it is kept as, and back. */
-static bool carry_over(int from, int to, struct error *err)
-{
-    struct saved_reader *reader = NULL;
-    struct saved_writer *writer = NULL;
-    struct str bytes;
-    bool fine = saved_reader_open(from, NULL, &reader, err) && saved_writer_open(to, &writer, err);
-
-    while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0)
-        fine = saved_write(writer, bytes, err);
-    fine = fine && saved_writer_end(writer, err);
-    saved_writer_close(writer);
-    saved_reader_close(reader);
-    return fine;
-}
-
 /* A folder in memory is the only place where what a sandbox held may lie in the clear. */
 TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
 {
@@ -148,7 +132,7 @@ TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
     CHECK(fstatat(folder, ENGINE_IMAGE, &image, 0) == 0 && image.st_size > 0);
 
     CHECK(memory_folder_make(MIB(256), &kept, &err));
-    CHECK(carry_over(folder, kept, &err));
+    CHECK(saved_copy(folder, kept, &err));
     for (int i = 0; i < 2; i++) {
         id_make(spec.id);
         CHECK(engine_gvisor.restore(host, &spec, i ? kept : folder, &instance, &err));
