@@ -113,7 +113,8 @@ TEST(what_is_compressed_already_is_not_compressed_again)
     test_prose(1, bytes, LEN);
     sha256_of((struct str){(const char *)bytes, LEN}, id);
     CHECK(put(store, &prose, &err) && prose.size < LEN * 2 / 3 && checks(store, &keys, &err));
-    memcpy(bytes, "\x1f\x8b", 2);
+    bytes[0] = 0x1f;
+    bytes[1] = 0x8b;
     sha256_of((struct str){(const char *)bytes, LEN}, id);
     CHECK(put(store, &packed, &err) && packed.size > LEN && checks(store, &keys, &err));
     test_store_drop(store);

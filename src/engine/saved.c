@@ -105,8 +105,10 @@ bool saved_reader_open(int folder, const atomic_bool *growing, struct saved_read
 {
     int fd = open_file(folder, growing);
 
-    if (fd < 0)
-        return error_errno(err, "open the saved sandbox");
+    if (fd < 0) {
+        error_errno(err, "open the saved sandbox");
+        return false;
+    }
     struct saved_reader *made = alloc(sizeof *made);
     *made = (struct saved_reader){.inflater = libdeflate_alloc_decompressor(),
                                   .fd = fd,
@@ -209,11 +211,14 @@ bool saved_writer_open(int folder, struct saved_writer **writer, struct error *e
 {
     int fd = openat(folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-    if (fd < 0)
-        return error_errno(err, "make the saved sandbox");
+    if (fd < 0) {
+        error_errno(err, "make the saved sandbox");
+        return false;
+    }
     if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+        error_errno(err, "keep the saved sandbox from being opened");
         close(fd);
-        return error_errno(err, "keep the saved sandbox from being opened");
+        return false;
     }
     struct saved_writer *made = alloc(sizeof *made);
     *made = (struct saved_writer){.fd = fd,

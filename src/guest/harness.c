@@ -233,8 +233,10 @@ bool harness_connect(struct harness *harness, int *theirs, struct error *err)
 {
     int fds[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
-        return error_errno(err, "socketpair");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+        error_errno(err, "socketpair");
+        return false;
+    }
     harness->fd = fds[0];
     *theirs = fds[1];
     channel_init(&harness->channel, harness->fd, harness->fd, SIDE_HOST);

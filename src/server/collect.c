@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "base/wait.h"
 #include "server/input.h"
 #include "server/reseal.h"
 #include "store/queries.h"
@@ -183,19 +184,11 @@ struct collector {
 /* False when the collector is to stop. */
 static bool rest(struct collector *collector, int64_t ms)
 {
-    struct timespec until;
+    int64_t until_ms = time_boot_ms() + ms, left_ms;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
     pthread_mutex_lock(&collector->lock);
-    while (ms > 0 && !collector->is_stopping)
-        if (pthread_cond_timedwait(&collector->changed, &collector->lock, &until) != 0)
-            break;
+    while (!collector->is_stopping && (left_ms = until_ms - time_boot_ms()) > 0)
+        wait_ms(&collector->changed, &collector->lock, left_ms);
     bool goes_on = !collector->is_stopping;
     pthread_mutex_unlock(&collector->lock);
     return goes_on;
@@ -232,14 +225,10 @@ static void *collector_main(void *arg)
 bool collector_start(struct server *server, struct collector **collector, struct error *err)
 {
     struct collector *made = alloc(sizeof *made);
-    pthread_condattr_t clock;
 
     *made = (struct collector){.server = server};
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    pthread_cond_init(&made->changed, NULL);
     if (pthread_create(&made->thread, NULL, collector_main, made) != 0) {
         free(made);
         return error_set(err, ERR_INTERNAL, "the collector's thread could not be made");
