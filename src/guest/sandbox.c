@@ -155,7 +155,7 @@ static bool setup_workspace(struct sandbox *sandbox, const struct message_setup 
     const char *owned = setup->layout == SETUP_LAYOUT_AGENT ? "/scratch/ws/upper" : target;
     if (chown(owned, sandbox->user.uid, sandbox->user.gid) != 0)
         return error_errno(err, "the owner of %s", sandbox->mount);
-    if (setup->layout == SETUP_LAYOUT_DIRECT)
+    if (setup->layout != SETUP_LAYOUT_AGENT)
         return true;
     /* Opened now: later there may be no way to it. */
     sandbox->upper_fd = open("/scratch/ws/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

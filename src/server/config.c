@@ -13,7 +13,8 @@ enum {
     DATABASE_POOL_MAX = 256,
     DISPATCHES_MAX = 1000,
     SETUP_TOKEN_MIN = 16,
-    SETUP_TOKEN_MAX = 128
+    SETUP_TOKEN_MAX = 128,
+    DAY_MS = 24 * 3600 * 1000
 };
 
 /* Every variable the product reads, whoever reads it; others are worth a warning. */
@@ -273,7 +274,7 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
            read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&
-           read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, 24 * 3600 * 1000,
+           read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, DAY_MS,
                          &config->checkpoint_retention_ms, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
                    err) &&
