@@ -193,10 +193,17 @@ TEST(nobodys_hash_costs_as_much_as_everybodys)
 SERVICE_TEST(tries_are_limited_by_account_and_address_and_shut_out_nobody_else)
 {
     CHECK(set_up(service));
-    for (int i = 0; i < 10; i++)
-        CHECK_STATUS(service, login(service, "eve@example.test", "a wrong password"), 401);
-    unsigned long worked = atomic_load(&service->server->passwords.n_worked);
-    CHECK_STATUS(service, login(service, "eve@example.test", "a wrong password"), 429);
+    /* Ten a minute: a slow machine gets one more every six seconds. */
+    int64_t begun = time_boot_ms(), fair = 10;
+    unsigned long worked = 0;
+    int status = 401, tries = -1;
+    for (; status == 401 && tries < fair; tries++) {
+        worked = atomic_load(&service->server->passwords.n_worked);
+        status = login(service, "eve@example.test", "a wrong password");
+        fair = 10 + (time_boot_ms() - begun) / 6000;
+    }
+    CHECK(tries >= 10);
+    CHECK_STATUS(service, status, 429);
     CHECK_STR(service_text(service, "code"), "rate_limited");
     CHECK(atomic_load(&service->server->passwords.n_worked) == worked);
     CHECK_STATUS(service, login(service, OWNER, PASSWORD), 200);
