@@ -158,6 +158,8 @@ suite("faults of parks", () => {
     await own.said(id, "tidying up");
     const [worker] = own.workers as [Worker];
     assert.equal(await stopped(worker), 0);
+    const { stdout } = await own.client.runs.logs.retrieve(id);
+    assert.equal(stdout, "tidying up\ntidied up\n");
     await endedOnce(id, "run.cancelled");
     worker.start();
     await own.active();

@@ -80,7 +80,7 @@ const kinds: Record<string, (workDir: string, tag: string) => string[]> = {
 };
 
 const isFolder = (folder: string, name: string): boolean =>
-  statSync(`${folder}/${name}`).isDirectory();
+  statSync(`${folder}/${name}`, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 export const leftoverKinds = Object.keys(kinds);
 

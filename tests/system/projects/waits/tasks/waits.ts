@@ -55,6 +55,7 @@ export const lingers = task({
     } finally {
       console.log("tidying up");
       await new Promise((resolve) => setTimeout(resolve, event.forMs));
+      console.log("tidied up");
     }
   },
 });
