@@ -225,11 +225,13 @@ bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *a
     return is_its;
 }
 
-void lease_forget_park(struct lease *lease)
+bool lease_take_park(struct lease *lease)
 {
     pthread_mutex_lock(&lease->worker->leases.lock);
+    bool was_wanted = lease->park_wanted;
     lease->park_wanted = false;
     pthread_mutex_unlock(&lease->worker->leases.lock);
+    return was_wanted;
 }
 
 void lease_done(struct lease *lease)

@@ -84,8 +84,8 @@ void lease_park_all(struct lease_table *table); /* the worker wants to be empty 
 /* The answer to that wait, if it has come; in the arena, and forgotten here. */
 bool lease_take_answer(struct lease *lease, const char *wait_id, struct arena *arena,
                        struct str *answer);
-/* A wait that was to be parked is: or will not be. */
-void lease_forget_park(struct lease *lease);
+/* Whether the wait is to be parked; forgotten here, so that it is asked for once. */
+bool lease_take_park(struct lease *lease);
 
 /* The thread's last act; after it the lease is freed by lease_reap. */
 void lease_done(struct lease *lease);

@@ -55,7 +55,6 @@ static void open_wait(struct run *run, const struct wire_op_result *result)
                                   .park_ms = boot_time_of(result->park_at_ms)};
     snprintf(run->wait.id, sizeof run->wait.id, "%.*s", (int)result->wait_id.len,
              result->wait_id.ptr);
-    lease_forget_park(run->lease);
     run_count(run, false);
     guest_outlive_stop(run->guest, run->worker->saves);
 }
@@ -154,25 +153,25 @@ static bool freeze(struct run *run, struct error *err)
     return true;
 }
 
-static bool should_park(const struct run *run)
+static bool should_park(const struct run *run, bool is_wanted)
 {
     struct lease_view view = lease_look(run->lease);
 
     return run->wait.is_open && !run->wait.is_frozen && !view.cancel_wanted &&
-           (view.park_wanted || view.stop_wanted || atomic_load(&run->worker->draining) ||
+           (is_wanted || view.stop_wanted || atomic_load(&run->worker->draining) ||
             time_boot_ms() >= run->wait.park_ms);
 }
 
 /* What is due while the program waits or runs: an answer first, then room. */
 static bool attend_once(struct run *run, struct error *err)
 {
+    /* Taken first: a wish that comes from now on is one for the next look. */
+    bool is_wanted = lease_take_park(run->lease);
     bool is_answered;
 
     if (!deliver(run, &is_answered, err))
         return false;
-    bool parks = !is_answered && should_park(run);
-    lease_forget_park(run->lease);
-    if (!parks)
+    if (is_answered || !should_park(run, is_wanted))
         return true;
     return run->worker->saves ? run_park(run, err) : freeze(run, err);
 }
