@@ -157,12 +157,13 @@ suite("faults of parks", () => {
     await own.client.runs.cancel(id);
     await own.said(id, "tidying up");
     const [worker] = own.workers as [Worker];
-    assert.equal(await stopped(worker), 0);
+    const code = await stopped(worker);
+    worker.start();
+    await own.active();
+    assert.equal(code, 0);
     const { stdout } = await own.client.runs.logs.retrieve(id);
     assert.equal(stdout, "tidying up\ntidied up\n");
     await endedOnce(id, "run.cancelled");
-    worker.start();
-    await own.active();
   });
 
   test("of two answers at the same time one counts", async () => {
