@@ -571,7 +571,10 @@ SERVICE_TEST(a_claim_among_twenty_thousand_goes_by_index)
                                          V_INT(65536),
                                          V_INT(65536),
                                          V_INT(2),
-                                         V_TEXT("x86_64")};
+                                         V_TEXT("x86_64"),
+                                         V_INT(1),
+                                         V_TEXT("compat"),
+                                         V_TEXT("key")};
     const struct value due[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 250)};
     const struct value overdue[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 5000), V_INT(100)};
     CHECK(goes_by_index(service, &claim_next, claim_params, &mine[0]));
