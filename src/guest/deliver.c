@@ -83,12 +83,12 @@ void deliver_end(struct agent *agent, const struct message_secrets_end *end)
     struct program *program = program_find(agent, end->program);
     struct error err = {0};
 
-    bool is_again = was_paused(program);
-    bool is_complete = is_again ? secrets_rewritten(program->secrets, end, &err)
-                                : secrets_complete(agent->secrets, end, &err);
+    const struct program *paused = was_paused(program) ? program : NULL;
+    bool is_complete = paused ? secrets_rewritten(paused->secrets, end, &err)
+                              : secrets_complete(agent->secrets, end, &err);
     if (!is_complete)
         refuse(agent, end->id, &err);
-    else if (!program || is_again)
+    else if (!program || paused)
         agent_send(agent, MESSAGE_SECRETS_READY, &ready);
     else if (!hand_over(program, &err))
         give_up(program, end->id, &err);

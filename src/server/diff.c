@@ -57,7 +57,7 @@ static bool is_there(const struct node_entry *entry, const struct node_entry *ot
 {
     if (entry)
         return entry->kind != TREE_WHITEOUT;
-    return other->kind == TREE_WHITEOUT || other->is_cover;
+    return other && (other->kind == TREE_WHITEOUT || other->is_cover);
 }
 
 static bool has_other_owner(const struct node_entry *a, const struct node_entry *b)
@@ -143,7 +143,7 @@ static bool appear(struct diff *diff, enum diff_kind kind, struct str path,
 static bool compare(struct diff *diff, struct str path, const struct node_entry *before,
                     const struct node_entry *after, struct error *err)
 {
-    bool was = is_there(before, after ? after : before), is = is_there(after, before);
+    bool was = is_there(before, after), is = is_there(after, before);
     bool fine = true;
 
     if (before && before->kind == TREE_WHITEOUT)
