@@ -16,6 +16,20 @@ struct save {
     const char *parent_digest;
 };
 
+static struct object_backend backend;
+static struct seal_keys keys;
+
+static struct blob_store *fresh_store(void)
+{
+    struct blob_store *store = test_store_make();
+
+    if (!store)
+        abort();
+    backend = object_backend_of(store);
+    keys = test_keys(0, 1);
+    return store;
+}
+
 /* One stream, "memory". */
 static bool save_one(const struct save *save, struct str bytes, struct saved *saved,
                      struct error *err)
@@ -53,10 +67,7 @@ static bool load_one(const struct save *save, const char *digest, const char *na
 
 TEST(streams_and_facts_come_back_as_they_were)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct saver_plan plan = {.backend = &backend, .keys = &keys, .kind = "checkpoint"};
     AUTO_FREE char *bytes = alloc(MEMORY);
     struct saver *saver;
@@ -94,10 +105,7 @@ TEST(streams_and_facts_come_back_as_they_were)
 
 TEST(a_next_generation_stores_only_what_changed)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct save save = {&backend, &keys, NULL, NULL};
     AUTO_FREE char *bytes = alloc(MEMORY);
     struct saved first, second;
@@ -126,10 +134,7 @@ TEST(a_next_generation_stores_only_what_changed)
 TEST(packs_stay_few_over_many_generations)
 {
     enum { GENERATIONS = 150, SMALL = 512 * 1024 };
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct save save = {&backend, &keys, NULL, NULL};
     AUTO_FREE char *bytes = alloc(SMALL);
     struct loader *parent = NULL;
@@ -155,9 +160,7 @@ TEST(packs_stay_few_over_many_generations)
 
 TEST(a_rotated_key_still_reads_everything)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
+    struct blob_store *store = fresh_store();
     struct seal_keys old = test_keys(1, 1), rotated = test_keys(0, 2), other = test_keys(2, 1);
     struct save save = {&backend, &old, NULL, NULL};
     AUTO_FREE char *bytes = alloc(MEMORY);
@@ -187,10 +190,7 @@ TEST(a_rotated_key_still_reads_everything)
 /* Another valid object, a damaged one, none: each is refused by its own name. */
 TEST(a_swapped_a_damaged_and_a_missing_pack_are_refused)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct save save = {&backend, &keys, NULL, NULL};
     AUTO_FREE char *bytes = alloc(MEMORY);
     struct saved first, second;
@@ -240,10 +240,7 @@ static bool read_then_fail(void *arg, void *bytes, size_t room, size_t *got, str
 
 TEST(a_source_that_gives_up_ends_the_saving)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct saver_plan plan = {.backend = &backend, .keys = &keys, .kind = "checkpoint"};
     struct saver *saver;
     struct error err;
@@ -258,10 +255,7 @@ TEST(a_source_that_gives_up_ends_the_saving)
 
 TEST(an_object_is_verified_as_a_whole)
 {
-    struct blob_store *store = test_store_make();
-    CHECK(store);
-    struct object_backend backend = object_backend_of(store);
-    struct seal_keys keys = test_keys(0, 1);
+    struct blob_store *store = fresh_store();
     struct saver_plan plan = {.backend = &backend, .keys = &keys, .kind = "version"};
     AUTO_FREE char *bytes = alloc(MEMORY);
     struct saver *saver;
