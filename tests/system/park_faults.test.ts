@@ -10,6 +10,7 @@ import { commandOf } from "./lib/host.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own, Worker } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
+import { checkpointFiles, damage, isPack } from "./lib/sealed.ts";
 import { countOf, driven, happened, noSandbox, parked, start } from "./lib/waiting.ts";
 import { succeeded, waiting } from "./lib/waiting.ts";
 
@@ -164,6 +165,27 @@ suite("faults of parks", () => {
     const { stdout } = await own.client.runs.logs.retrieve(id);
     assert.equal(stdout, "tidying up\ntidied up\n");
     await endedOnce(id, "run.cancelled");
+  });
+
+  test("an older checkpoint in the place of a newer one is not taken for it", async () => {
+    const id = await start(own, deployment, "cycles", { times: 2, bytes: 8192 });
+    const manifests = (): string[] =>
+      checkpointFiles(own.place.dataDir).filter((path) => !isPack(path));
+    const before = manifests();
+    const first = await parked(own, id);
+    const [older] = manifests().filter((path) => !before.includes(path)) as [string];
+    await own.client.tokens.complete(first.id, "one");
+    const second = await parked(own, id, first.id);
+    const [newer] = manifests().filter((path) => ![...before, older].includes(path)) as [string];
+    damage(newer, () => readFileSync(older));
+    await own.client.tokens.complete(second.id, "two");
+    // The older one is whole: from there the run comes to its second wait again.
+    const again = await parked(own, id, second.id);
+    await own.client.tokens.complete(again.id, "two");
+    const { output } = await succeeded(own, id);
+    assert.equal(output.hash, output.filed);
+    assert.equal(countOf(await own.runEvents(id), "run_wait.created"), 3);
+    await endedOnce(id, "run.completed");
   });
 
   test("of two answers at the same time one counts", async () => {
