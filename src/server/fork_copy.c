@@ -1,3 +1,4 @@
+/* The rows of a branch: copies of those of its source, under ids of their own. */
 #include <stdio.h>
 
 #include "base/json.h"

@@ -19,8 +19,7 @@ static bool open_object(void *arg, const char *digest, int *fd, struct error *er
         return error_errno(err, "make room for an object");
     if (!line_fetch(arg, digest, SIZE_UNKNOWN, made, err))
         return false;
-    *fd = made;
-    made = -1;
+    *fd = take_fd(&made);
     return true;
 }
 
