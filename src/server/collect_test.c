@@ -54,6 +54,8 @@ struct stage {
 static bool set_stage(struct service *service, struct stage *stage)
 {
     *stage = (struct stage){.key = service_make_key(service, OPERATOR)};
+    collector_stop(service->server->collector);
+    service->server->collector = NULL;
     return worker_join(&stage->worker, service, "one");
 }
 

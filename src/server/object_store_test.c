@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "server/collect.h"
 #include "server/reseal.h"
 #include "server/service_suite.h"
 #include "server/worker_testing.h"
@@ -16,6 +17,14 @@
 #define TEXT "the quick brown fox jumps over the lazy dog, and the dog does not mind at all"
 
 enum { LARGE = 3 * 1024 * 1024 };
+
+/* The collector would seal what a test makes plain. */
+static bool join(struct test_worker *worker, struct service *service)
+{
+    collector_stop(service->server->collector);
+    service->server->collector = NULL;
+    return worker_join(worker, service, "one");
+}
 
 static const char *path_of(struct service *service, const char *id)
 {
@@ -159,7 +168,7 @@ SERVICE_TEST(a_blob_lies_sealed_and_comes_back_as_it_was)
 {
     struct test_worker worker;
     struct str file;
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = worker_put(&worker, TEXT), *large = large_text(service);
     CHECK(*id && file_of(service, id, &file) && is_sealed_file(service, id));
     CHECK(!has_text(file, "quick") && !has_text(file, "lazy"));
@@ -180,7 +189,7 @@ SERVICE_TEST(a_source_lies_sealed_too)
 {
     struct test_worker worker;
     const char *key = service_make_key(service, "\"tasks:deploy\"");
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     CHECK(*service_upload(service, key) && worker_take(&worker, "build"));
     const char *source = service_text(service, "grants.0.build.source.digest");
     int64_t size = service_int(service, "grants.0.build.source.size");
@@ -199,7 +208,7 @@ SERVICE_TEST(what_a_worker_sealed_is_kept_as_it_is)
     struct error err;
     struct str file;
     AUTO_FD int fd = -1;
-    CHECK(worker_join(&worker, service, "one") && seal(service, SEAL_PACK, false, &fd, &facts));
+    CHECK(join(&worker, service) && seal(service, SEAL_PACK, false, &fd, &facts));
     CHECK(worker_put_sealed(&worker, &facts, fd, &err));
     struct str bytes = bytes_of(service, fd);
     CHECK(file_of(service, facts.digest, &file) && str_equal(file, bytes));
@@ -225,7 +234,7 @@ SERVICE_TEST(a_worker_is_not_believed_what_it_sealed)
     struct test_worker worker;
     struct seal_facts facts;
     AUTO_FD int fd = -1, foreign = -1;
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = object_id(service, TEXT);
     CHECK_STATUS(service, put_as(&worker, STR(TEXT), "pack", id), 400);
     CHECK_STATUS(service, put_as(&worker, STR(TEXT), "blob", id), 400);
@@ -244,7 +253,7 @@ SERVICE_TEST(a_file_from_before_is_read_and_then_sealed)
     struct error err;
     struct str sealed;
     AUTO_FD int fd = -1;
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = worker_put(&worker, TEXT), *large = large_text(service);
     const char *of_large = worker_put(&worker, large);
     CHECK(*id && *of_large && file_of(service, id, &sealed));
@@ -282,7 +291,7 @@ SERVICE_TEST(sealing_anew_can_be_stopped_and_leaves_what_was_there)
     struct test_worker worker;
     int calls = 0;
     const struct reseal_pace pace = {stop_at_once, &calls};
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = worker_put(&worker, TEXT);
     CHECK(*id && make_plain(service, id, STR(TEXT)));
     CHECK(!reseal_all(service->server, &pace) && calls == 1);
@@ -293,7 +302,7 @@ SERVICE_TEST(sealing_anew_can_be_stopped_and_leaves_what_was_there)
 SERVICE_TEST(damage_is_told_as_that_and_mended_by_storing_again)
 {
     struct test_worker worker;
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = worker_put(&worker, TEXT);
     CHECK(*id && flip(service, id, SEAL_HEADER_LEN + SEAL_HEAD_LEN + 3));
     CHECK(worker_ask_object(&worker, "HEAD", id) == 200);
@@ -317,7 +326,7 @@ SERVICE_TEST(damage_further_in_breaks_the_answer_and_is_told_the_next_time)
 {
     struct test_worker worker;
     struct str file;
-    CHECK(worker_join(&worker, service, "one"));
+    CHECK(join(&worker, service));
     const char *id = worker_put(&worker, large_text(service));
     CHECK(*id && file_of(service, id, &file) && flip(service, id, (off_t)file.len - 1));
     CHECK(worker_ask_object(&worker, "GET", id) == -1);
