@@ -117,7 +117,8 @@ bool saved_reader_open(int folder, const atomic_bool *growing, struct saved_read
                                   .piece = alloc(PIECE)};
     if (!made->inflater) {
         saved_reader_close(made);
-        return error_set(err, ERR_INTERNAL, "no memory to inflate with");
+        error_set(err, ERR_INTERNAL, "no memory to inflate with");
+        return false;
     }
     *reader = made;
     return true;
