@@ -13,7 +13,11 @@
 #include "protocol/worker_api.h"
 #include "server/keys.h"
 
-enum { TAR_MAX = 64 * 1024, BODY_MAX = 256 * 1024 };
+enum {
+    TAR_MAX = 64 * 1024,
+    BODY_MAX = 256 * 1024,
+    TAKE_MS = 10000
+}; /* a lost race is tried again */
 
 const struct test_room large_room = {64000, 65536, 65536, 16, 4};
 
@@ -162,7 +166,7 @@ bool worker_take(struct test_worker *worker, const char *kind)
     bool is_run = strcmp(kind, "build") != 0;
 
     room.slots = room.build_slots = 1;
-    if (worker_poll(worker, accept, &room, 0, "[]") != 200 ||
+    if (worker_poll(worker, accept, &room, TAKE_MS, "[]") != 200 ||
         json_count(buf_str(&service->answer.body), "grants") != 1 ||
         strcmp(service_text(service, "grants.0.kind"), kind) != 0) {
         printf("# no %s was granted: %.*s\n", kind, (int)service->answer.body.len,
