@@ -9,7 +9,7 @@
 #include "guest/park.h"
 
 enum {
-    TICK_MS = 10,        /* how often a paused agent looks at its channel */
+    TICK_MS = 2,         /* how often a paused agent looks at its channel */
     READS_PER_TICK = 16, /* of 64 KiB; stale bytes are few */
     SEND_MS = 5000,
 };
