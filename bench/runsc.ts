@@ -7,6 +7,7 @@ import { atEnd, folder, has, run, start } from "./host.ts";
 import { data } from "./stack.ts";
 
 const base = "docker.io/library/node:24-bookworm-slim";
+const sdk = join(import.meta.dirname, "../sdk/typescript/dist");
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 export interface Runsc {
@@ -84,7 +85,10 @@ export function runNode(raw: Runsc, program: string): Container {
       user: { uid: 0, gid: 0 },
     },
     root: { path: raw.rootfs, readonly: true },
-    mounts: [{ destination: "/proc", type: "proc", source: "proc" }],
+    mounts: [
+      { destination: "/proc", type: "proc", source: "proc" },
+      { destination: "/tmp", type: "bind", source: sdk, options: ["rbind", "ro"] },
+    ],
     linux: { namespaces: ["pid", "network", "ipc", "uts", "mount"].map((type) => ({ type })) },
   };
   writeFileSync(join(bundle, "config.json"), JSON.stringify(config));

@@ -65,10 +65,17 @@ async function resume(stack: Stack, parked: Parked): Promise<number> {
   return (output as { at: number }).at - timeOf(settled);
 }
 
+/** A Node that has loaded what every task has loaded, and waits. */
+const idle = `
+  for (const name of ["stream", "fs/promises", "http", "https", "crypto", "util"]) require(name);
+  import("/tmp/index.js").then(() => {
+    console.log(0);
+    setInterval(() => console.log(Date.now()), 1);
+  });`;
+
 /** Save and go on, by hand: milliseconds of each. */
 async function rawOnce(raw: Runsc, folder: string): Promise<[number, number]> {
-  const program = "console.log(0); setInterval(() => console.log(Date.now()), 1)";
-  const child = runNode(raw, program);
+  const child = runNode(raw, idle);
   await once(child.process.stdout ?? child.process, "data");
   const image = mkdtempSync(join(folder, "image-"));
   const saving = Date.now();
