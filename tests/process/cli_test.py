@@ -59,6 +59,7 @@ def on_terminal(*args, **more):
     """What the command prints when all of its descriptors are a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
+        hear_signals()
         os.chdir(WORK)
         os.execve(HELMR, [HELMR, *args], environment(**more))
     text = b""
@@ -504,10 +505,17 @@ def a_build_on_a_terminal_is_drawn_and_the_cursor_comes_back():
     assert code == 1 and not COLOUR.search(text), text
 
 
+def hear_signals():
+    """In a child: whoever runs the tests in the background has these ignored."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def interrupted_on_terminal(number, *args):
     """What the terminal shows of a command that gets a signal while it draws; its wait status."""
     pid, terminal = pty.fork()
     if pid == 0:
+        hear_signals()
         os.chdir(WORK)
         os.execve(HELMR, [HELMR, *args], environment(TERM="xterm", LANG="C.UTF-8"))
     text = b""
@@ -542,6 +550,7 @@ def whatever_ends_a_deploy_gives_the_cursor_back_and_leaves_the_build():
 def a_deploy_that_is_stopped_gives_the_cursor_back_and_goes_on():
     pid, terminal = pty.fork()
     if pid == 0:
+        hear_signals()
         os.chdir(WORK)
         os.execve(HELMR, [HELMR, "deploy", str(ready_project("stopped"))],
                   environment(TERM="xterm"))
@@ -656,6 +665,7 @@ def asked_for_secret(name):
     """A prompt on a terminal of its own, as soon as it hides what is typed."""
     pid, terminal = pty.fork()
     if pid == 0:
+        hear_signals()
         os.chdir(WORK)
         os.execve(HELMR, [HELMR, "secret", "set", name], environment())
     text = b""
