@@ -1,11 +1,14 @@
 #include "base/json_tree.h"
 
 #include <jansson.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/encode.h"
 #include "base/own.h"
+#include "base/secret.h"
 
 static json_t *of(const struct tree *value)
 {
@@ -35,6 +38,21 @@ static bool is_shallow(struct str text)
     return true;
 }
 
+static pthread_once_t memory_is_set = PTHREAD_ONCE_INIT;
+
+/* Some of what is read is secret, and the parser's memory is nobody else's to wipe. */
+static void wipe_and_free(void *memory)
+{
+    if (memory)
+        bytes_wipe(memory, malloc_usable_size(memory));
+    free(memory);
+}
+
+static void set_memory(void)
+{
+    json_set_alloc_funcs(malloc, wipe_and_free);
+}
+
 bool tree_parse(struct str text, struct tree **document, struct error *err)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
@@ -44,6 +62,7 @@ bool tree_parse(struct str text, struct tree **document, struct error *err)
         return error_set(err, ERR_INVALID_JSON, "JSON is nested over %d deep", JSON_DEPTH_MAX);
 
     const char *bytes = text.ptr ? text.ptr : "";
+    (void)pthread_once(&memory_is_set, set_memory);
     json_t *root = json_loadb(bytes, text.len, flags, &problem);
 
     /* An integer over 64 bits is legal JSON and every double is printed so by JavaScript. */

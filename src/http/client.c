@@ -162,10 +162,11 @@ static size_t on_write(char *bytes, size_t one UNUSED, size_t len, void *arg)
         transfer->sink_ended = !request->sink(request->sink_arg, (struct str){bytes, len});
         return transfer->sink_ended ? 0 : len;
     }
-    if (buf_append(&transfer->answer->body, (struct str){bytes, len}, &transfer->err))
-        return len;
-    transfer->is_too_large = true;
-    return 0;
+    transfer->is_too_large =
+        !buf_append(&transfer->answer->body, (struct str){bytes, len}, &transfer->err);
+    if (request->is_secret)
+        bytes_wipe(bytes, len);
+    return transfer->is_too_large ? 0 : len;
 }
 
 static size_t on_header(char *bytes, size_t one UNUSED, size_t len, void *arg)

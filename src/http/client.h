@@ -23,6 +23,7 @@ struct http_request {
     const char *const *headers; /* further "Name: value" lines, NULL-terminated, or NULL */
     int64_t timeout_ms;         /* of the whole exchange; 0: none */
     int64_t stall_ms;           /* without any byte; 0: none */
+    bool is_secret;             /* the answer's bytes are wiped from the library's buffer */
     bool is_bulk;               /* large bodies: fewer and larger reads and writes */
     /* When set, body bytes of a 2xx answer go here instead of into the answer's buffer; false
      * ends the exchange without an error. */

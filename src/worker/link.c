@@ -163,6 +163,7 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
         .body = buf_str(&body),
         .headers = headers,
         .timeout_ms = exchange->timeout_ms,
+        .is_secret = exchange->is_secret,
         .abort = line->abort,
     };
     bool fine = http_client_send(line->client, &request, &answer, err);
