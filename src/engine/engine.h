@@ -66,6 +66,7 @@ struct engine_result {
     enum engine_grade grade;
     bool usable;
     bool saves;       /* a guest was saved and went on from what was saved */
+    bool accelerated; /* a microVM ran with KVM */
     char reason[256]; /* why not usable, or why it does not save, in words */
     char cure[256];   /* the command that fixes it, or empty */
     char build[65];   /* hex digest over the engine's binaries */

@@ -15,11 +15,23 @@
 #include "engine/net/network.h"
 #include "engine/reclaim.h"
 
-enum { GUARD_WAIT_MS = 15000, LOCK_WAIT_MS = 3000, LOCK_POLL_MS = 10 };
+#if defined(__aarch64__)
+#define QEMU_PROGRAM "qemu-system-aarch64"
+#else
+#define QEMU_PROGRAM "qemu-system-x86_64"
+#endif
+
+enum { GUARD_WAIT_MS = 15000, LOCK_WAIT_MS = 3000, LOCK_POLL_MS = 10, JAIL_ID_BASE = 200000 };
 
 static char *text_copy(const char *text)
 {
     return text ? alloc_text(text) : NULL;
+}
+
+/* A program by the path that was set, else by its name on PATH. */
+static char *program_copy(const char *path, const char *name)
+{
+    return alloc_text(path ? path : name);
 }
 
 static void host_free(struct engine_host *host)
@@ -36,6 +48,10 @@ static void host_free(struct engine_host *host)
     free(host->work_dir);
     free(host->runsc_path);
     free(host->runc_path);
+    free(host->qemu_path);
+    free(host->firecracker_path);
+    free(host->jailer_path);
+    free(host->guest_dir);
     free(host->dns);
     free(host->blocked_cidrs);
     free(host->allowed_cidrs);
@@ -132,8 +148,14 @@ bool engine_host_open(const struct engine_settings *settings, struct engine_host
     struct engine_host *made = alloc(sizeof(*made));
     *made = (struct engine_host){
         .work_dir = text_copy(settings->work_dir),
-        .runsc_path = text_copy(settings->runsc_path ? settings->runsc_path : "runsc"),
-        .runc_path = text_copy(settings->runc_path ? settings->runc_path : "runc"),
+        .runsc_path = program_copy(settings->runsc_path, "runsc"),
+        .runc_path = program_copy(settings->runc_path, "runc"),
+        .qemu_path = program_copy(settings->qemu_path, QEMU_PROGRAM),
+        .firecracker_path = program_copy(settings->firecracker_path, "firecracker"),
+        .jailer_path = program_copy(settings->jailer_path, "jailer"),
+        .qemu_accel = settings->qemu_accel,
+        .guest_dir = text_copy(settings->guest_dir),
+        .jail_id_base = settings->jail_id_base ? settings->jail_id_base : JAIL_ID_BASE,
         .dns = text_copy(settings->dns),
         .blocked_cidrs = text_copy(settings->blocked_cidrs),
         .allowed_cidrs = text_copy(settings->allowed_cidrs),

@@ -15,11 +15,18 @@
 
 struct engine_host;
 
+/* How QEMU runs guests: by hardware, by translating every instruction, or whichever works. */
+enum qemu_accel { QEMU_ACCEL_AUTO, QEMU_ACCEL_KVM, QEMU_ACCEL_TCG };
+
 struct engine_settings {
-    const char *work_dir;               /* <data dir>/worker */
-    const char *cgroup_parent;          /* "helmr" */
-    int slots;                          /* execution + build */
-    const char *runsc_path, *runc_path; /* NULL: found on PATH */
+    const char *work_dir;                                   /* <data dir>/worker */
+    const char *cgroup_parent;                              /* "helmr" */
+    int slots;                                              /* execution + build */
+    const char *runsc_path, *runc_path;                     /* NULL: found on PATH */
+    const char *qemu_path, *firecracker_path, *jailer_path; /* NULL: found on PATH */
+    enum qemu_accel qemu_accel;
+    const char *guest_dir; /* what microVMs boot (guest_files.h); NULL: beside this program */
+    int jail_id_base;      /* a microVM of slot n runs as user and group base + n; 0: 200000 */
     bool network_enabled;
     const char *dns;           /* upstream servers, comma separated; NULL: the host's resolvers */
     const char *blocked_cidrs; /* comma separated; NULL: the default list */

@@ -24,6 +24,10 @@ struct quarantined {
 struct engine_host {
     char *work_dir;
     char *runsc_path, *runc_path;
+    char *qemu_path, *firecracker_path, *jailer_path;
+    enum qemu_accel qemu_accel;
+    char *guest_dir; /* NULL: beside this program */
+    int jail_id_base;
     char *dns, *blocked_cidrs, *allowed_cidrs;
     char tag[TAG_LEN + 1];
     char run_dir[RUN_DIR_ROOM]; /* /run/helmr/<tag>: network namespaces */

@@ -1,0 +1,102 @@
+#include "engine/guest_files.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/own.h"
+
+enum { LIST_MAX = 65536, PIECE = 65536 };
+
+/* From this program's folder: bin/ of an installation, or a build folder of the tree. */
+static const char *const places[] = {"../share/helmr/guest", "../guest-image"};
+
+static bool path_join(const char *folder, const char *name, char path[PATH_MAX], struct error *err)
+{
+    int written = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+
+    return (written > 0 && written < PATH_MAX) ||
+           error_set(err, ERR_INVALID, "the path of the guest's %s is too long", name);
+}
+
+static bool has_list(const char *folder)
+{
+    struct error ignored;
+    char path[PATH_MAX];
+
+    return path_join(folder, "artefacts.json", path, &ignored) && access(path, R_OK) == 0;
+}
+
+static bool find_beside(char folder[PATH_MAX], struct error *err)
+{
+    char own[PATH_MAX], place[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
+
+    if (len < 0)
+        return error_errno(err, "readlink /proc/self/exe");
+    own[len] = '\0';
+    *strrchr(own, '/') = '\0';
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        if (!path_join(own, places[i], place, err))
+            return false;
+        if (has_list(place) && realpath(place, folder))
+            return true;
+    }
+    return error_set(err, ERR_NOT_FOUND, "no kernel for microVMs is installed");
+}
+
+static bool file_digest(const char *path, char hex[SHA256_HEX], struct error *err)
+{
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    AUTO_FREE char *bytes = alloc(PIECE);
+    AUTO(sha256_finish) struct sha256 hash = {0};
+
+    if (fd < 0)
+        return error_errno(err, "open %s", path);
+    sha256_init(&hash);
+    for (ssize_t got; (got = read(fd, bytes, PIECE)) != 0;) {
+        if (got < 0)
+            return error_errno(err, "read %s", path);
+        sha256_update(&hash, (struct str){bytes, (size_t)got});
+    }
+    sha256_take(&hash, hex);
+    return true;
+}
+
+static bool check_file(const char *folder, struct str list, const char *name, char path[PATH_MAX],
+                       char hex[SHA256_HEX], struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str wanted;
+
+    if (!json_find_text(list, name, &arena, &wanted))
+        return error_set(err, ERR_INVALID, "%.100s/artefacts.json names no %s", folder, name);
+    if (!path_join(folder, name, path, err) || !file_digest(path, hex, err))
+        return false;
+    return str_equal(wanted, str_of(hex)) ||
+           error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", path);
+}
+
+bool guest_files_find(const char *folder, struct guest_files *files, struct error *err)
+{
+    AUTO_FREE char *text = NULL;
+    char path[PATH_MAX];
+
+    *files = (struct guest_files){0};
+    if (!folder && !find_beside(files->folder, err))
+        return false;
+    if (folder && snprintf(files->folder, PATH_MAX, "%s", folder) >= PATH_MAX)
+        return error_set(err, ERR_INVALID, "the path of the guest's folder is too long");
+    if (!has_list(files->folder))
+        return error_set(err, ERR_NOT_FOUND, "%.160s holds no artefacts.json", files->folder);
+    if (!path_join(files->folder, "artefacts.json", path, err) ||
+        !file_read(path, LIST_MAX, &text, err))
+        return false;
+    return check_file(files->folder, str_of(text), "kernel", files->kernel, files->kernel_digest,
+                      err) &&
+           check_file(files->folder, str_of(text), "initrd", files->initrd, files->initrd_digest,
+                      err);
+}

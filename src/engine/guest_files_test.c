@@ -1,0 +1,90 @@
+#include "engine/guest_files.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/own.h"
+#include "base/test.h"
+
+struct folder {
+    char path[32];
+};
+
+static void folder_finish(struct folder *folder)
+{
+    struct error err;
+
+    if (folder->path[0] && !folder_remove(folder->path, &err))
+        printf("# left behind: %s\n", folder->path);
+}
+
+static bool put(const struct folder *folder, const char *name, const char *text)
+{
+    char path[64];
+    struct error err;
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    return file_publish(path, str_of(text), 0644, &err);
+}
+
+/* A folder with both files and the list that goes with them. */
+static bool folder_init(struct folder *folder)
+{
+    char kernel[SHA256_HEX], initrd[SHA256_HEX], list[256];
+
+    *folder = (struct folder){"/tmp/helmr-guest-files-XXXXXX"};
+    if (!mkdtemp(folder->path))
+        return false;
+    sha256_of(STR("a kernel"), kernel);
+    sha256_of(STR("an initramfs"), initrd);
+    (void)snprintf(list, sizeof list, "{\"kernel\":\"%s\",\"initrd\":\"%s\"}", kernel, initrd);
+    return put(folder, "kernel", "a kernel") && put(folder, "initrd", "an initramfs") &&
+           put(folder, "artefacts.json", list);
+}
+
+TEST(files_that_are_what_the_list_says_are_found_with_their_digests)
+{
+    AUTO(folder_finish) struct folder folder = {0};
+    struct guest_files files;
+    char digest[SHA256_HEX];
+    struct error err;
+
+    CHECK(folder_init(&folder) && guest_files_find(folder.path, &files, &err));
+    sha256_of(STR("a kernel"), digest);
+    CHECK_STR(files.kernel_digest, digest);
+    sha256_of(STR("an initramfs"), digest);
+    CHECK_STR(files.initrd_digest, digest);
+    CHECK(strstr(files.kernel, folder.path) && strstr(files.initrd, "/initrd"));
+}
+
+TEST(a_file_that_was_changed_is_not_booted)
+{
+    AUTO(folder_finish) struct folder folder = {0};
+    struct guest_files files;
+    struct error err = {0};
+
+    CHECK(folder_init(&folder) && put(&folder, "initrd", "another initramfs"));
+    CHECK(!guest_files_find(folder.path, &files, &err) && err.code == ERR_INVALID);
+    CHECK(strstr(err.text, "initrd"));
+}
+
+TEST(a_list_that_names_no_kernel_is_refused)
+{
+    AUTO(folder_finish) struct folder folder = {0};
+    struct guest_files files;
+    struct error err = {0};
+
+    CHECK(folder_init(&folder) && put(&folder, "artefacts.json", "{\"initrd\":\"00\"}"));
+    CHECK(!guest_files_find(folder.path, &files, &err) && err.code == ERR_INVALID);
+    CHECK(strstr(err.text, "kernel"));
+}
+
+TEST(a_folder_without_a_list_holds_nothing)
+{
+    struct guest_files files;
+    struct error err = {0};
+
+    CHECK(!guest_files_find("/nowhere", &files, &err) && err.code == ERR_NOT_FOUND);
+}
+
+TEST_MAIN()
