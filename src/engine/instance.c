@@ -31,6 +31,8 @@ static bool instance_announce(struct instance *instance, const struct sandbox_sp
 
 static void instance_free(struct instance *instance)
 {
+    if (instance->machine)
+        instance->machine_destroy(instance->machine);
     auto_close(&instance->channel);
     ring_destroy(instance->log);
     record_finish(&instance->record);
@@ -113,6 +115,11 @@ bool instance_started(struct instance *instance, const char *name, struct error 
         return true;
     process_identity_format(&identity, text);
     return journal_made(&instance->record.journal, RESOURCE_PROCESS, name, text, err);
+}
+
+unsigned instance_user(const struct instance *instance)
+{
+    return (unsigned)(instance->host->jail_id_base + instance->slot.number);
 }
 
 int instance_channel(const struct instance *instance)

@@ -20,7 +20,14 @@ struct instance {
     struct process process;
     struct ring *log;
     int channel;
+
+    /* What a microVM engine keeps of its machine; NULL: nothing. */
+    void *machine;
+    void (*machine_destroy)(void *machine);
 };
+
+/* The user and group that a jailed engine runs as: the slot's own. */
+unsigned instance_user(const struct instance *instance);
 
 /* Reserves capacity and a slot, writes the owner, announces every resource; after it the caller
  * makes them. On failure nothing is left. `is_split`: the runtime gets a cgroup beside the
