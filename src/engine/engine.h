@@ -36,6 +36,12 @@ struct sandbox_bind {
     bool writable;
 };
 
+/* The disks of a machine, as files: ext4 that is never written, and how large its own is. */
+struct sandbox_drives {
+    const char *root, *bundle; /* bundle NULL: none */
+    int64_t scratch_bytes;
+};
+
 /* What to start. All paths are absolute and on the host. */
 struct sandbox_spec {
     char id[ID_TEXT];     /* the instance */
@@ -46,8 +52,9 @@ struct sandbox_spec {
     const char *platform;      /* root of the agent: helmr-guest, /opt/helmr/{adapter,sdk} */
     const char *const *layers; /* unpacked image layers, lowest first */
     size_t n_layers;
-    const char *bundle; /* task/ and deps/, or NULL */
-    const char *upper;  /* direct layout: the writable directory (made by the caller) */
+    const char *bundle;           /* task/ and deps/, or NULL */
+    struct sandbox_drives drives; /* for engines with has_drives, instead of layers and bundle */
+    const char *upper;            /* direct layout: the writable directory (made by the caller) */
     const struct sandbox_bind *binds;
     size_t n_binds;
     int vcpus;
@@ -60,6 +67,17 @@ struct sandbox_spec {
 };
 
 struct instance;
+struct saved_form;
+
+/* What an engine saved: in memory and nowhere else. */
+struct saved_image {
+    int folder; /* from memory_folder_make */
+    int memory; /* a sealed memfd, which every copy maps for itself; -1: in the folder, and of the
+                   one instance that goes on from it */
+    const struct saved_form *form; /* how it becomes one stream of bytes and back */
+};
+
+#define SAVED_IMAGE_NONE {.folder = -1, .memory = -1}
 
 struct engine_result {
     const char *name; /* "gvisor" */
@@ -82,17 +100,24 @@ struct engine {
     bool (*start)(struct engine_host *host, const struct sandbox_spec *spec,
                   struct instance **instance, struct error *err);
 
-    /* NULL: the engine cannot. The sandbox's memory goes to a file of the folder (from
-     * memory_folder_make), its name is ENGINE_IMAGE. The sandbox is over after it, saved or not.
-     * The file may be read while it is written. */
-    bool (*save)(struct instance *instance, int folder, int timeout_ms, struct error *err);
-    /* As start, with what was saved: the agent goes on where it stood, on a new channel. The file
-     * may still be written, by who keeps it from being opened until it is whole. */
-    bool (*restore)(struct engine_host *host, const struct sandbox_spec *spec, int folder,
-                    struct instance **instance, struct error *err);
+    /* All of these or none. The sandbox's memory goes to files in the image's folder; an engine
+     * that has it in a folder already may give that in its place. The sandbox is over after it,
+     * saved or not. */
+    bool (*save)(struct instance *instance, struct saved_image *image, int timeout_ms,
+                 struct error *err);
+    /* As start, with what was saved: the agent goes on where it stood, on a new channel. */
+    bool (*restore)(struct engine_host *host, const struct sandbox_spec *spec,
+                    const struct saved_image *image, struct instance **instance, struct error *err);
+    /* Makes of a saved image what any number of copies are restored from, quickly and at a time. */
+    bool (*share)(struct engine_host *host, struct saved_image *image, struct error *err);
+    const struct saved_form *form; /* of its images; NULL: it does not save */
+    bool has_drives;               /* starts from spec.drives */
 };
 
-#define ENGINE_IMAGE "checkpoint.img"
+/* An empty image for what this engine saves, with room for so much. */
+bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,
+                      struct error *err) MUST_USE;
+void saved_image_finish(struct saved_image *image); /* accepts SAVED_IMAGE_NONE, and leaves it */
 
 /* A folder in memory that has no place in any tree: what is in it is on no disk, is seen by who
  * holds the descriptor only, and goes with the last of them. */

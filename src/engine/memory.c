@@ -19,3 +19,21 @@ bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err)
         fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     return *folder >= 0 || error_errno(err, "hold a folder in memory");
 }
+
+bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,
+                      struct error *err)
+{
+    struct saved_image made = {.memory = -1, .form = engine->form};
+
+    if (!memory_folder_make(max_bytes, &made.folder, err))
+        return false;
+    *image = made;
+    return true;
+}
+
+void saved_image_finish(struct saved_image *image)
+{
+    auto_close(&image->folder);
+    auto_close(&image->memory);
+    *image = (struct saved_image)SAVED_IMAGE_NONE;
+}

@@ -1,9 +1,8 @@
-/* What gVisor saved, as one stream of bytes to be kept elsewhere, and back.
+/* What an engine saved, as one stream of bytes to be kept elsewhere, and back.
  *
- * gVisor writes a head and then pieces of at most 1 MiB, each deflated. The stream has them
- * inflated, so that equal memory gives equal bytes and packs well; going back, pieces are only
- * stored, which gVisor reads as fast as it can copy. The file is checked as a whole: a reader
- * that came to the end has seen every byte of it make sense.
+ * Equal memory gives equal bytes, at places that move little, so that what two images share is
+ * found and stored once. An image is checked as a whole: a reader that came to the end has seen
+ * every byte of it make sense, and a writer that has ended has written nothing but what does.
  */
 #pragma once
 
@@ -11,23 +10,52 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/engine.h"
 
-struct saved_reader;
-struct saved_writer;
+/* How the images of an engine are laid out. A reader or writer of a form begins with the struct
+ * of that name here. */
+struct saved_reader {
+    const struct saved_form *form;
+};
 
-/* Of ENGINE_IMAGE in the folder. While *is_growing the file is waited for, and more of it, so that
- * it can be read while it is saved; NULL: it is whole. */
-bool saved_reader_open(int folder, const atomic_bool *is_growing, struct saved_reader **reader,
-                       struct error *err) MUST_USE;
+struct saved_writer {
+    const struct saved_form *form;
+    bool was_late;
+};
+
+struct saved_form {
+    /* An image can be read while it is saved, and an engine started before it is written. */
+    bool grows;
+    bool (*reader_open)(const struct saved_image *image, const atomic_bool *is_growing,
+                        struct saved_reader **reader, struct error *err);
+    bool (*read)(struct saved_reader *reader, struct str *bytes, struct error *err);
+    void (*reader_close)(struct saved_reader *reader);
+    bool (*writer_open)(const struct saved_image *image, struct saved_writer **writer,
+                        struct error *err);
+    bool (*write)(struct saved_writer *writer, struct str bytes, struct error *err);
+    bool (*writer_end)(struct saved_writer *writer, struct error *err);
+    void (*writer_close)(struct saved_writer *writer);
+};
+
+extern const struct saved_form saved_form_gvisor;
+
+/* The one file in the folder of an image of gVisor. */
+#define GVISOR_IMAGE "checkpoint.img"
+
+/* While *is_growing the image is waited for, and more of it, so that it can be read while it is
+ * saved; NULL: it is whole. */
+bool saved_reader_open(const struct saved_image *image, const atomic_bool *is_growing,
+                       struct saved_reader **reader, struct error *err) MUST_USE;
 
 /* The next bytes of the stream, good until the next call; none at its end. ERR_DAMAGED when it is
- * no such file. */
+ * no such image. */
 bool saved_read(struct saved_reader *reader, struct str *bytes, struct error *err) MUST_USE;
 void saved_reader_close(struct saved_reader *reader); /* accepts NULL */
 
-/* Makes ENGINE_IMAGE in the folder of a stream that comes in pieces of any size. Until it is ended
- * whoever opens the file waits: an engine may be started before. */
-bool saved_writer_open(int folder, struct saved_writer **writer, struct error *err) MUST_USE;
+/* Fills an empty image with a stream that comes in pieces of any size. Of a form that grows an
+ * engine may be started before it is ended: it waits. */
+bool saved_writer_open(const struct saved_image *image, struct saved_writer **writer,
+                       struct error *err) MUST_USE;
 bool saved_write(struct saved_writer *writer, struct str bytes, struct error *err) MUST_USE;
 bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;
 
@@ -36,5 +64,6 @@ bool saved_writer_end(struct saved_writer *writer, struct error *err) MUST_USE;
 bool saved_writer_was_late(const struct saved_writer *writer);
 void saved_writer_close(struct saved_writer *writer); /* accepts NULL */
 
-/* From one folder to another, through the stream: what was deflated is only stored then. */
-bool saved_copy(int from, int to, struct error *err) MUST_USE;
+/* From one image to another that is empty, through the stream. */
+bool saved_copy(const struct saved_image *from, const struct saved_image *to,
+                struct error *err) MUST_USE;

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "base/test.h"
-#include "engine/engine.h"
 
 enum { PIECE = 1 << 20, SMALL = 12345, HEAD = 8 + 8 + 2 + 32 + 4 };
 
@@ -61,7 +60,7 @@ static void make_file(struct buf *file, struct buf *stream)
 
 static void place(int folder, struct str bytes)
 {
-    AUTO_FD int fd = openat(folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    AUTO_FD int fd = openat(folder, GVISOR_IMAGE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     struct error err;
 
     CHECK(fd >= 0 && fd_write_all(fd, bytes, &err));
@@ -71,9 +70,10 @@ static void place(int folder, struct str bytes)
 static bool read_growing(int folder, const atomic_bool *is_growing, atomic_size_t *taken,
                          struct buf *out, struct error *err)
 {
+    const struct saved_image image = {folder, -1, &saved_form_gvisor};
     struct saved_reader *reader = NULL;
     struct str bytes;
-    bool fine = saved_reader_open(folder, is_growing, &reader, err);
+    bool fine = saved_reader_open(&image, is_growing, &reader, err);
 
     while (fine && (fine = saved_read(reader, &bytes, err)) && bytes.len > 0) {
         fine = buf_append(out, bytes, err);
@@ -108,7 +108,8 @@ TEST(what_was_saved_comes_back_as_the_same_stream)
     CHECK(read_all(first, &got, &err));
     CHECK(str_equal(buf_str(&got), buf_str(&stream)));
 
-    CHECK(saved_writer_open(second, &writer, &err));
+    const struct saved_image image = {second, -1, &saved_form_gvisor};
+    CHECK(saved_writer_open(&image, &writer, &err));
     for (size_t at = 0, n; at < got.len; at += n) {
         n = at < 100 ? 1 : got.len - at < 70001 ? got.len - at : 70001;
         CHECK(saved_write(writer, (struct str){got.bytes + at, n}, &err));
@@ -152,7 +153,7 @@ struct growth {
 static void append_part(const struct growth *growth, size_t from, size_t to)
 {
     AUTO_FD int fd =
-        openat(growth->folder, ENGINE_IMAGE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        openat(growth->folder, GVISOR_IMAGE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     struct error err;
 
     if (to > growth->end)
@@ -282,7 +283,8 @@ TEST(whoever_opens_it_waits_until_its_writer_has_ended)
     make_file(&file, &stream);
     CHECK(sigaction(SIGIO, &seen, &before) == 0);
     struct opener opener = {.folder = folder, .got = {.max = MIB(4)}};
-    CHECK(saved_writer_open(folder, &writer, &err));
+    const struct saved_image image = {folder, -1, &saved_form_gvisor};
+    CHECK(saved_writer_open(&image, &writer, &err));
     CHECK(saved_write(writer, (struct str){stream.bytes, HEAD + PIECE}, &err));
     CHECK(pthread_create(&thread, NULL, open_early, &opener) == 0);
     while (!somebody_waits)

@@ -64,9 +64,9 @@ static bool open_keys(struct run *run, struct key_ring *ring, struct error *err)
     return key_ring_add(ring, secret_reveal(&run->worker->settings->checkpoint_key), err);
 }
 
-static bool keep(struct run *run, int folder, const atomic_bool *is_growing, const char *kind,
-                 const struct checkpoint_about *about, struct checkpoint_kept *kept,
-                 struct error *err)
+static bool keep(struct run *run, const struct saved_image *image, const atomic_bool *is_growing,
+                 const char *kind, const struct checkpoint_about *about,
+                 struct checkpoint_kept *kept, struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
     struct object_backend backend = object_backend_of_line(&run->line);
@@ -83,7 +83,7 @@ static bool keep(struct run *run, int folder, const atomic_bool *is_growing, con
     struct saved saved;
 
     if (!open_keys(run, &ring, err) ||
-        !saved_reader_open(folder, is_growing, &unloading.reader, err))
+        !saved_reader_open(image, is_growing, &unloading.reader, err))
         return false;
     saver_create(&plan, &saver);
     bool fine = saver_stream(saver, STREAM, (struct saver_source){unload, &unloading}, err) &&
@@ -95,17 +95,17 @@ static bool keep(struct run *run, int folder, const atomic_bool *is_growing, con
     return fine;
 }
 
-bool checkpoint_keep(struct run *run, int folder, const atomic_bool *is_growing,
-                     const struct checkpoint_about *about, struct checkpoint_kept *kept,
-                     struct error *err)
+bool checkpoint_keep(struct run *run, const struct saved_image *image,
+                     const atomic_bool *is_growing, const struct checkpoint_about *about,
+                     struct checkpoint_kept *kept, struct error *err)
 {
-    return keep(run, folder, is_growing, KIND, about, kept, err);
+    return keep(run, image, is_growing, KIND, about, kept, err);
 }
 
-bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
-                          struct error *err)
+bool checkpoint_keep_base(struct run *run, const struct saved_image *image,
+                          struct checkpoint_kept *kept, struct error *err)
 {
-    return keep(run, folder, NULL, "template", NULL, kept, err);
+    return keep(run, image, NULL, "template", NULL, kept, err);
 }
 
 static bool read_parent(struct run *run, const char *digest, struct error *err)

@@ -26,15 +26,15 @@ struct checkpoint_kept {
 bool checkpoint_find_parent(struct run *run, struct error *err) MUST_USE;
 
 /* A saved sandbox that is nobody's, to be a parent. */
-bool checkpoint_keep_base(struct run *run, int folder, struct checkpoint_kept *kept,
-                          struct error *err) MUST_USE;
+bool checkpoint_keep_base(struct run *run, const struct saved_image *image,
+                          struct checkpoint_kept *kept, struct error *err) MUST_USE;
 
 /* While *is_growing what is saved is still coming; NULL: it is there.
  * ERR_OBJECT_GONE belongs to stage: then what it shares with its parent has to be kept anew,
  * without one. */
-bool checkpoint_keep(struct run *run, int folder, const atomic_bool *is_growing,
-                     const struct checkpoint_about *about, struct checkpoint_kept *kept,
-                     struct error *err) MUST_USE;
+bool checkpoint_keep(struct run *run, const struct saved_image *image,
+                     const atomic_bool *is_growing, const struct checkpoint_about *about,
+                     struct checkpoint_kept *kept, struct error *err) MUST_USE;
 
 /* ERR_DAMAGED or ERR_NOT_FOUND when what is stored cannot be it; anything else may pass. */
 bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,

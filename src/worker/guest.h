@@ -139,7 +139,7 @@ void guest_outlive_stop(struct guest *guest, bool outlives);
 
 /* --- leaving this worker and coming back ---
  *
- * A program that waits is frozen, its agent paused, the sandbox saved to a folder in memory and
+ * A program that waits is frozen, its agent paused, the sandbox saved to an image in memory and
  * ended. What is frozen can be thawed; once paused only guest_restore brings it back. */
 
 /* The program goes no further and everything it printed has come. ERR_CONFLICT when it is busy
@@ -167,21 +167,22 @@ bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[
 /* What is saved can be read while it is_running. The sandbox is over at the end. */
 struct guest_save {
     struct guest *guest;
-    int folder;
+    struct saved_image *image;
     pthread_t thread;
     atomic_bool is_running;
     bool is_fine;
     struct error err;
 };
-bool guest_save_begin(struct guest *guest, int folder, struct guest_save *save,
+bool guest_save_begin(struct guest *guest, struct saved_image *image, struct guest_save *save,
                       struct error *err) MUST_USE;
 bool guest_save_end(struct guest_save *save, struct error *err) MUST_USE;
 
 /* As guest_start, set up and launched: the program is where it was when it was paused. What was
- * saved may still be on its way into the folder; the agent is heard after guest_meet. */
+ * saved may still be on its way into the image (saved_form.grows); the agent is heard after
+ * guest_meet. */
 bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
-                   int folder, const struct guest_listener *listener, struct failure *failure,
-                   struct guest **guest, struct error *err) MUST_USE;
+                   const struct saved_image *image, const struct guest_listener *listener,
+                   struct failure *failure, struct guest **guest, struct error *err) MUST_USE;
 bool guest_meet(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN],
                 struct error *err) MUST_USE;
 

@@ -77,14 +77,15 @@ static void *save_main(void *arg)
     struct guest_save *save = arg;
     struct guest *guest = save->guest;
 
-    save->is_fine = guest->worker->engine->save(guest->instance, save->folder, SAVE_MS, &save->err);
+    save->is_fine = guest->worker->engine->save(guest->instance, save->image, SAVE_MS, &save->err);
     atomic_store(&save->is_running, false);
     return NULL;
 }
 
-bool guest_save_begin(struct guest *guest, int folder, struct guest_save *save, struct error *err)
+bool guest_save_begin(struct guest *guest, struct saved_image *image, struct guest_save *save,
+                      struct error *err)
 {
-    *save = (struct guest_save){.guest = guest, .folder = folder, .is_running = true};
+    *save = (struct guest_save){.guest = guest, .image = image, .is_running = true};
     /* It ends when it is saved: that is no news. */
     loop_remove(TAKE(guest->process));
     loop_remove(TAKE(guest->socket));
@@ -105,8 +106,8 @@ bool guest_save_end(struct guest_save *save, struct error *err)
 }
 
 bool guest_restore(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
-                   int folder, const struct guest_listener *listener, struct failure *failure,
-                   struct guest **guest, struct error *err)
+                   const struct saved_image *image, const struct guest_listener *listener,
+                   struct failure *failure, struct guest **guest, struct error *err)
 {
     struct guest *made = *guest = guest_make(worker, lease, failure);
 
@@ -115,7 +116,7 @@ bool guest_restore(struct worker *worker, struct lease *lease, const struct sand
     made->is_set_up = made->is_started = true;
     if (!guest_hold_files(made, spec, err))
         return guest_fail(made, "restore", "mount_failed", err);
-    if (!worker->engine->restore(worker->host, spec, folder, &made->instance, err))
+    if (!worker->engine->restore(worker->host, spec, image, &made->instance, err))
         return guest_fail(made, "restore", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);

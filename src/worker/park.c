@@ -19,8 +19,8 @@ struct park {
     int64_t begun_ms, step_ms;
     struct {
         int64_t freeze, capture, save, keep, end;
-    } took;     /* milliseconds */
-    int folder; /* in memory: where the sandbox is saved */
+    } took; /* milliseconds */
+    struct saved_image *image;
 };
 
 static int64_t end_step(struct park *park)
@@ -135,7 +135,7 @@ static bool bring_back(struct park *park, struct error *err)
     struct run *run = park->run;
 
     run_end_guest(run);
-    if (!run_restore(run, park->folder, err) || !guest_meet(run->guest, park->about.nonce, err) ||
+    if (!run_restore(run, park->image, err) || !guest_meet(run->guest, park->about.nonce, err) ||
         !run_give_secrets(run, err) ||
         !guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err))
         return false;
@@ -145,7 +145,7 @@ static bool bring_back(struct park *park, struct error *err)
 
 static bool keep(struct park *park, const atomic_bool *is_growing, struct error *err)
 {
-    return checkpoint_keep(park->run, park->folder, is_growing, &park->about, &park->kept, err);
+    return checkpoint_keep(park->run, park->image, is_growing, &park->about, &park->kept, err);
 }
 
 /* Everything after the save: what fails now is undone by coming back. */
@@ -190,7 +190,7 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
     park->took.capture = end_step(park);
     struct guest_save save;
     if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||
-        !guest_save_begin(run->guest, park->folder, &save, err))
+        !guest_save_begin(run->guest, park->image, &save, err))
         return false;
     /* Sealed and uploaded while it is still being saved. */
     bool is_kept = keep(park, &save.is_running, &why);
@@ -212,8 +212,10 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
 
 bool run_park(struct run *run, struct error *err)
 {
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
     struct park park = {
         .run = run,
+        .image = &image,
         .begun_ms = time_boot_ms(),
         .step_ms = time_boot_ms(),
     };
@@ -229,11 +231,10 @@ bool run_park(struct run *run, struct error *err)
         return false;
     if (!proceeds)
         return true;
-    if (!memory_folder_make(image_room(run), &park.folder, &why))
+    if (!saved_image_make(run->worker->engine, image_room(run), &image, &why))
         return abort_it(&park, &why, err);
     if (!checkpoint_find_parent(run, &why))
         log_debug("parked without a parent", LOG_ERR(&why));
-    AUTO_FD int folder = park.folder;
     if (!guest_freeze(run->guest, &why)) {
         *err = why;
         return why.code == ERR_CONFLICT && abort_it(&park, &why, err);

@@ -65,27 +65,30 @@ static void *bring_main(void *arg)
     return NULL;
 }
 
-/* A sandbox that goes on from the checkpoint, both on their way at once. */
-static bool bring_back(struct run *run, struct bringing *bringing, int folder, struct error *err)
+/* A sandbox that goes on from the checkpoint, both on their way at once where that can be. */
+static bool bring_back(struct run *run, struct bringing *bringing, const struct saved_image *image,
+                       struct error *err)
 {
     pthread_t thread;
 
-    if (!saved_writer_open(folder, &bringing->writer, err))
+    if (!saved_writer_open(image, &bringing->writer, err))
         return checkpoint_fault(run, err);
     if (pthread_create(&thread, NULL, bring_main, bringing) != 0)
         abort();
-    bool is_started = run_restore(run, folder, err);
+    bool is_started = image->form->grows && run_restore(run, image, err);
     pthread_join(thread, NULL);
     if (!bringing->is_fine) {
         *err = bringing->err;
         return checkpoint_fault(run, err);
     }
     run_end_phase(run, "checkpoint");
+    if (!image->form->grows)
+        return run_restore(run, image, err);
     if (!bringing->was_late)
         return is_started;
     /* The engine could not wait so long and has a part only: another one reads it whole. */
     run_end_guest(run);
-    return run_restore(run, folder, err);
+    return run_restore(run, image, err);
 }
 
 static int64_t image_room(const struct run *run)
@@ -99,11 +102,11 @@ static int64_t image_room(const struct run *run)
 static bool wake_up(struct run *run, struct error *err)
 {
     struct bringing bringing = {.run = run};
-    AUTO_FD int folder = -1;
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
 
-    if (!memory_folder_make(image_room(run), &folder, err))
+    if (!saved_image_make(run->worker->engine, image_room(run), &image, err))
         return checkpoint_fault(run, err);
-    if (!bring_back(run, &bringing, folder, err) ||
+    if (!bring_back(run, &bringing, &image, err) ||
         !guest_meet(run->guest, bringing.about.nonce, err))
         return false;
     run_end_phase(run, "boot");

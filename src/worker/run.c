@@ -249,13 +249,13 @@ static bool start_guest(struct run *run, struct error *err)
     return true;
 }
 
-bool run_restore(struct run *run, int folder, struct error *err)
+bool run_restore(struct run *run, const struct saved_image *image, struct error *err)
 {
     const struct guest_listener listener = {take_output, take_log, run};
 
     memcpy(run->spec.id, run->lease->instance_id, ID_TEXT);
     run->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
-    if (!guest_restore(run->worker, run->lease, &run->spec, folder, &listener, &run->failure,
+    if (!guest_restore(run->worker, run->lease, &run->spec, image, &listener, &run->failure,
                        &run->guest, err))
         return false;
     if (run->output)

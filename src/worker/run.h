@@ -74,8 +74,8 @@ int64_t run_active_ms(const struct run *run);
 bool run_tell_resumed(struct run *run, const char *mode, int64_t resume_version, int64_t resume_ms,
                       struct error *err) MUST_USE;
 
-/* A guest from what was saved, or still is being put into the folder, with its output. */
-bool run_restore(struct run *run, int folder, struct error *err) MUST_USE;
+/* A guest from what was saved, or still is being put into the image, with its output. */
+bool run_restore(struct run *run, const struct saved_image *image, struct error *err) MUST_USE;
 
 /* Ends the guest before the run: the output outlives it. */
 void run_end_guest(struct run *run);

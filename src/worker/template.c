@@ -12,7 +12,7 @@
 struct template
 {
     atomic_size_t holders; /* not under the lock: that is held as long as storing takes */
-    int folder;            /* in memory */
+    struct saved_image image;
     uint8_t nonce[GUEST_NONCE_LEN];
     pthread_mutex_t lock;
     char manifest[SHA256_HEX]; /* empty: not stored yet */
@@ -21,23 +21,21 @@ struct template
 bool template_make(struct guest *guest, int64_t room, struct template **template, struct error *err)
 {
     uint8_t nonce[GUEST_NONCE_LEN];
-    AUTO_FD int saved = -1;
-    int folder = -1;
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
+    struct worker *worker = guest->worker;
 
     /* Answered by the adapter when it is at the gate and has nothing more to load. */
     if (!guest_reestablish_again(guest, err))
         return false;
     struct guest_save save;
-    if (!memory_folder_make(room, &saved, err) || !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
-        !guest_save_begin(guest, saved, &save, err) || !guest_save_end(&save, err))
+    if (!saved_image_make(worker->engine, room, &image, err) ||
+        !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
+        !guest_save_begin(guest, &image, &save, err) || !guest_save_end(&save, err) ||
+        !worker->engine->share(worker->host, &image, err))
         return false;
-    /* Pieces that are only stored start a copy faster than deflated ones. */
-    if (!memory_folder_make(room, &folder, err) || !saved_copy(saved, folder, err)) {
-        auto_close(&folder);
-        return false;
-    }
     struct template *made = alloc(sizeof *made);
-    *made = (struct template){.holders = 1, .folder = folder};
+    *made = (struct template){.holders = 1, .image = image};
+    image = (struct saved_image)SAVED_IMAGE_NONE;
     memcpy(made->nonce, nonce, sizeof nonce);
     pthread_mutex_init(&made->lock, NULL);
     *template = made;
@@ -55,7 +53,7 @@ void template_drop(struct template *template)
 {
     if (!template || atomic_fetch_sub(&template->holders, 1) > 1)
         return;
-    close(template->folder);
+    saved_image_finish(&template->image);
     pthread_mutex_destroy(&template->lock);
     free(template);
 }
@@ -64,7 +62,7 @@ bool template_copy(struct template *template, struct worker *worker,
                    const struct sandbox_spec *spec, const struct guest_listener *listener,
                    struct failure *failure, struct guest **guest, struct error *err)
 {
-    if (!guest_restore(worker, NULL, spec, template->folder, listener, failure, guest, err))
+    if (!guest_restore(worker, NULL, spec, &template->image, listener, failure, guest, err))
         return false;
     (*guest)->origin = template_hold(template);
     return guest_meet(*guest, template->nonce, err) &&
@@ -77,7 +75,7 @@ bool template_manifest(struct template *template, struct run *run, char manifest
     struct checkpoint_kept kept;
 
     pthread_mutex_lock(&template->lock);
-    if (!template->manifest[0] && checkpoint_keep_base(run, template->folder, &kept, err))
+    if (!template->manifest[0] && checkpoint_keep_base(run, &template->image, &kept, err))
         memcpy(template->manifest, kept.manifest, SHA256_HEX);
     memcpy(manifest, template->manifest, SHA256_HEX);
     pthread_mutex_unlock(&template->lock);

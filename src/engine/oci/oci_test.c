@@ -109,9 +109,9 @@ TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
     AUTO(fixture_host_close) struct engine_host *host = NULL;
     struct instance *instance = NULL;
     struct error err = {0};
-    AUTO_FD int folder = -1;
-    AUTO_FD int kept = -1;
-    struct stat image;
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image kept = SAVED_IMAGE_NONE;
+    struct stat file;
     char hello[16];
 
     CHECK(fixture_open(&fixture));
@@ -124,18 +124,18 @@ TEST(a_saved_sandbox_ends_and_its_memory_starts_another)
     CHECK(engine_gvisor.start(host, &spec, &instance, &err));
     CHECK(recv(instance_channel(instance), hello, sizeof hello, 0) > 0);
 
-    CHECK(memory_folder_make(MIB(64), &folder, &err));
-    if (!engine_gvisor.save(instance, folder, 10000, &err))
+    CHECK(saved_image_make(&engine_gvisor, MIB(64), &image, &err));
+    if (!engine_gvisor.save(instance, &image, 10000, &err))
         printf("# %s\n", err.text);
     CHECK(has_ended(instance, 5000));
     CHECK(instance_destroy(instance, &err));
-    CHECK(fstatat(folder, ENGINE_IMAGE, &image, 0) == 0 && image.st_size > 0);
+    CHECK(fstatat(image.folder, GVISOR_IMAGE, &file, 0) == 0 && file.st_size > 0);
 
-    CHECK(memory_folder_make(MIB(256), &kept, &err));
-    CHECK(saved_copy(folder, kept, &err));
+    CHECK(saved_image_make(&engine_gvisor, MIB(256), &kept, &err));
+    CHECK(saved_copy(&image, &kept, &err));
     for (int i = 0; i < 2; i++) {
         id_make(spec.id);
-        CHECK(engine_gvisor.restore(host, &spec, i ? kept : folder, &instance, &err));
+        CHECK(engine_gvisor.restore(host, &spec, i ? &kept : &image, &instance, &err));
         bool is_over = has_ended(instance, 500);
         if (is_over)
             printf("# %.*s\n", (int)instance_log_tail(instance).len,

@@ -193,16 +193,16 @@ static bool try_saving(struct engine_host *host, const struct engine *engine,
 {
     uint8_t nonce[CHANNEL_NONCE_LEN];
     struct instance *instance;
-    AUTO_FD int folder = -1;
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
 
     id_make(spec->id);
-    if (!memory_folder_make((int64_t)2 * PROBE_MEMORY_MIB << 20, &folder, err) ||
+    if (!saved_image_make(engine, (int64_t)2 * PROBE_MEMORY_MIB << 20, &image, err) ||
         !engine->start(host, spec, &instance, err))
         return false;
     bool ok = pause_guest(instance, spec->deadline_ms, nonce, err) &&
-              engine->save(instance, folder, SAVE_MS, err);
+              engine->save(instance, &image, SAVE_MS, err);
     id_make(spec->id);
-    if (!end_guest(instance, ok, err) || !engine->restore(host, spec, folder, &instance, err))
+    if (!end_guest(instance, ok, err) || !engine->restore(host, spec, &image, &instance, err))
         return false;
     return end_guest(instance, wake_guest(instance, spec->deadline_ms, nonce, err), err);
 }
