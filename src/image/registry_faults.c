@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/own.h"
+#include "image/digest.h"
 #include "image/store.h"
 
 enum { HEAD_MAX = 16384 };
@@ -17,6 +18,7 @@ struct visit {
     struct fault_server *server;
     int fd;
     char head[HEAD_MAX];
+    struct str early; /* of the body, read with the head */
     char path[4096], authorization[1024], range[64];
     bool is_layer;
     int number; /* of requests for the same kind */
@@ -85,9 +87,10 @@ static bool hear(struct visit *visit)
         if (strstr(visit->head, "\r\n\r\n"))
             break;
     }
-    const char *path = strchr(visit->head, ' ');
-    if (!path)
+    const char *path = strchr(visit->head, ' '), *end = strstr(visit->head, "\r\n\r\n");
+    if (!path || !end)
         return false;
+    visit->early = (struct str){end + 4, len - (size_t)(end + 4 - visit->head)};
     (void)snprintf(visit->path, sizeof visit->path, "%.*s", (int)strcspn(path + 1, " "), path + 1);
     copy_header(visit->head, "\r\nAuthorization: ", visit->authorization,
                 sizeof visit->authorization);
@@ -182,6 +185,79 @@ static bool redirect(struct visit *visit)
     return true;
 }
 
+/* So much of the body as is to be taken, hashed; false: it ended before. */
+static bool hear_body(struct visit *visit, size_t len, char digest[DIGEST_TEXT])
+{
+    AUTO(sha256_finish) struct sha256 hash;
+    char bytes[65536];
+
+    sha256_init(&hash);
+    sha256_update(&hash, visit->early);
+    for (size_t left = len - visit->early.len; left;) {
+        ssize_t got = recv(visit->fd, bytes, left < sizeof bytes ? left : sizeof bytes, 0);
+        if (got <= 0)
+            return false;
+        sha256_update(&hash, (struct str){bytes, (size_t)got});
+        left -= (size_t)got;
+    }
+    digest_take(&hash, digest);
+    return true;
+}
+
+/* Whoever drops a connection before it has read everything resets it. */
+static bool drops_upload(struct visit *visit)
+{
+    struct fault_server *server = visit->server;
+    bool is_first;
+
+    pthread_mutex_lock(&server->lock);
+    is_first = visit->is_layer && ++server->uploads == 1;
+    pthread_mutex_unlock(&server->lock);
+    return visit->is_layer &&
+           ((server->fault == FAULT_DROP && is_first) || server->fault == FAULT_DROP_EVER);
+}
+
+static void take_upload(struct visit *visit)
+{
+    struct fault_server *server = visit->server;
+    const char *wanted = strstr(visit->path, "digest=");
+    char length[32], digest[DIGEST_TEXT];
+
+    copy_header(visit->head, "\r\nContent-Length: ", length, sizeof length);
+    size_t len = (size_t)strtoull(length, NULL, 10);
+    if (drops_upload(visit)) {
+        (void)hear_body(visit, len / 2, digest);
+        return;
+    }
+    if (!hear_body(visit, len, digest))
+        return;
+    if (wanted && strcmp(wanted + sizeof "digest=" - 1, digest) != 0) {
+        answer(visit, 400, STR("{\"errors\":[{\"code\":\"DIGEST_INVALID\"}]}"), "%s", "");
+        return;
+    }
+    pthread_mutex_lock(&server->lock);
+    server->taken += visit->is_layer;
+    server->manifests += !wanted;
+    pthread_mutex_unlock(&server->lock);
+    answer(visit, 201, (struct str){0}, "Docker-Content-Digest: %s\r\n", digest);
+}
+
+/* An image comes: nothing of it is here yet. */
+static bool take(struct visit *visit)
+{
+    if (strncmp(visit->head, "HEAD ", 5) == 0)
+        answer(visit, 404, (struct str){0}, "%s", "");
+    else if (strncmp(visit->head, "POST ", 5) == 0 && visit->server->fault == FAULT_DENIED)
+        answer(visit, 403, (struct str){0}, "%s", "");
+    else if (strncmp(visit->head, "POST ", 5) == 0)
+        answer(visit, 202, (struct str){0}, "Location: %s1\r\n", visit->path);
+    else if (strncmp(visit->head, "PUT ", 4) == 0)
+        take_upload(visit);
+    else
+        return false;
+    return true;
+}
+
 static bool misbehave(struct visit *visit)
 {
     switch (visit->server->fault) {
@@ -206,6 +282,7 @@ static bool misbehave(struct visit *visit)
     case FAULT_DROP:
     case FAULT_DROP_PLAIN:
     case FAULT_DROP_EVER:
+    case FAULT_DENIED:
     case FAULT_REDIRECT:
     case FAULT_LOOP:
     case FAULT_ELSEWHERE: break;
@@ -239,7 +316,7 @@ static void serve(struct visit *visit)
     else if (server->challenge &&
              (!server->wanted || strcmp(visit->authorization, server->wanted) != 0))
         answer(visit, 401, (struct str){0}, "WWW-Authenticate: %s\r\n", server->challenge);
-    else if (misbehave(visit))
+    else if (misbehave(visit) || take(visit))
         return;
     else if (blob)
         give_blob(visit, blob + sizeof "/blobs/" - 1);

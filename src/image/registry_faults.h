@@ -1,6 +1,7 @@
 /* For tests: a registry on loopback that can do on command what a real one does on bad days.
  *
- * It serves an image's blobs from a local store, one thread per connection, one answer each.
+ * It serves an image's blobs from a local store, one thread per connection, one answer each. What
+ * is pushed to it is hashed and counted, not kept.
  */
 #pragma once
 
@@ -14,11 +15,12 @@ enum fault {
     FAULT_CORRUPT,    /* one bit of the layer is another */
     FAULT_STALL,      /* half of the layer, then silence */
     FAULT_MUTE,       /* silence instead of a manifest */
-    FAULT_DROP,       /* the first answer with the layer ends half-way */
+    FAULT_DROP,       /* the first answer with the layer, or taking of it, ends half-way */
     FAULT_DROP_PLAIN, /* the same, and Range is not known */
-    FAULT_DROP_EVER,  /* every answer with the layer ends after 1000 bytes */
+    FAULT_DROP_EVER,  /* every answer with the layer, or taking of it, ends early */
     FAULT_BUSY,       /* 429 to the first request for anything */
     FAULT_DOWN,       /* 503 to everything */
+    FAULT_DENIED,     /* 403 to whoever writes */
     FAULT_GONE,       /* 404 for the layer */
     FAULT_REDIRECT,   /* the layer is at `other` */
     FAULT_LOOP,       /* the layer is where it was asked for */
@@ -39,6 +41,7 @@ struct fault_server {
     /* what was seen */
     pthread_mutex_t lock;
     int requests, ranges, authorized, tokens, layers;
+    int uploads, taken, manifests; /* of the layer: begun, whole; and whole manifests */
     char last_range[64];
     char last_token_query[512];
     /* its own */
