@@ -118,6 +118,8 @@ struct engine {
 bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,
                       struct error *err) MUST_USE;
 void saved_image_finish(struct saved_image *image); /* accepts SAVED_IMAGE_NONE, and leaves it */
+/* The memory it takes. */
+bool saved_image_size(const struct saved_image *image, int64_t *bytes, struct error *err) MUST_USE;
 
 /* A folder in memory that has no place in any tree: what is in it is on no disk, is seen by who
  * holds the descriptor only, and goes with the last of them. */

@@ -1,9 +1,13 @@
 /* Folders in memory, for what must be on no disk. */
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/own.h"
 #include "engine/engine.h"
+
+enum { STAT_BLOCK = 512 };
 
 bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err)
 {
@@ -36,4 +40,17 @@ void saved_image_finish(struct saved_image *image)
     auto_close(&image->folder);
     auto_close(&image->memory);
     *image = (struct saved_image)SAVED_IMAGE_NONE;
+}
+
+bool saved_image_size(const struct saved_image *image, int64_t *bytes, struct error *err)
+{
+    struct stat memory = {0};
+    struct statfs folder;
+
+    if (fstatfs(image->folder, &folder) != 0 ||
+        (image->memory >= 0 && fstat(image->memory, &memory) != 0))
+        return error_errno(err, "see how large a saved image is");
+    *bytes = (int64_t)(folder.f_blocks - folder.f_bfree) * folder.f_bsize +
+             memory.st_blocks * STAT_BLOCK;
+    return true;
 }

@@ -37,10 +37,21 @@ struct saved_form {
     void (*writer_close)(struct saved_writer *writer);
 };
 
-extern const struct saved_form saved_form_gvisor;
+extern const struct saved_form saved_form_gvisor, saved_form_machine;
 
 /* The one file in the folder of an image of gVisor. */
 #define GVISOR_IMAGE "checkpoint.img"
+
+/* The files in the folder of an image of a machine: its memory as the guest numbers it, unless the
+ * image has a memfd of it; what its devices are in; and the disk it writes. All of them may have
+ * holes. A machine without a disk has an empty one. */
+#define MACHINE_MEMORY  "memory"
+#define MACHINE_DEVICES "devices"
+#define MACHINE_SCRATCH "scratch"
+
+/* engine.share of machines: the memory moves to a memfd that nobody can write to any more. */
+bool saved_machine_share(struct engine_host *host, struct saved_image *image,
+                         struct error *err) MUST_USE;
 
 /* While *is_growing the image is waited for, and more of it, so that it can be read while it is
  * saved; NULL: it is whole. */

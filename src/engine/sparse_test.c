@@ -1,0 +1,123 @@
+/* Files with holes: what is in them is found and copied, and nothing else. */
+#include "engine/sparse.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/test.h"
+
+enum { WHOLE = 5 * SPARSE_RUN_MAX + 77 };
+
+static int make_file(int64_t size)
+{
+    int fd = memfd_create("sparse", MFD_CLOEXEC);
+
+    return fd >= 0 && ftruncate(fd, size) == 0 ? fd : -1;
+}
+
+static void put(int fd, int64_t offset, const char *bytes, size_t n)
+{
+    struct error err;
+
+    CHECK(sparse_write(fd, offset, (struct str){bytes, n}, &err));
+}
+
+/* Where the runs are, as text. */
+static void list_runs(int fd, struct buf *out)
+{
+    AUTO(sparse_reader_finish) struct sparse_reader reader = {0};
+    struct error err;
+    struct str bytes;
+    int64_t offset;
+
+    CHECK(sparse_reader_init(&reader, fd, &err));
+    for (;;) {
+        CHECK(sparse_read(&reader, &offset, &bytes, &err));
+        if (bytes.len == 0)
+            break;
+        char text[64];
+        snprintf(text, sizeof text, "%lld+%zu ", (long long)offset, bytes.len);
+        CHECK(buf_append(out, str_of(text), &err));
+    }
+    CHECK(buf_append(out, (struct str){"", 1}, &err));
+}
+
+TEST(only_blocks_that_are_not_zero_are_read)
+{
+    AUTO(buf_finish) struct buf runs = {.max = KIB(4)};
+    AUTO_FD int fd = make_file(WHOLE);
+    const char zeros[4 * SPARSE_BLOCK] = {0};
+
+    CHECK(fd >= 0);
+    put(fd, 3 * SPARSE_BLOCK + 5, "x", 1);
+    put(fd, 4 * SPARSE_BLOCK, "x", 1);
+    put(fd, 8 * SPARSE_BLOCK, zeros, sizeof zeros); /* there, and nothing */
+    put(fd, 9 * SPARSE_BLOCK - 1, "x", 1);
+    put(fd, 10 * SPARSE_BLOCK, "x", 1);
+    put(fd, WHOLE - 1, "x", 1);
+    list_runs(fd, &runs);
+    CHECK_STR(runs.bytes, "12288+8192 32768+4096 40960+4096 5242880+77 ");
+}
+
+TEST(a_run_ends_where_the_next_mebibyte_begins)
+{
+    AUTO(buf_finish) struct buf runs = {.max = KIB(4)};
+    AUTO_FREE char *ones = alloc(2 * SPARSE_RUN_MAX);
+    AUTO_FD int fd = make_file(WHOLE);
+
+    CHECK(fd >= 0);
+    memset(ones, 1, 2 * SPARSE_RUN_MAX);
+    put(fd, SPARSE_RUN_MAX / 2, ones, 2 * SPARSE_RUN_MAX);
+    list_runs(fd, &runs);
+    CHECK_STR(runs.bytes, "524288+524288 1048576+1048576 2097152+524288 ");
+}
+
+TEST(what_has_nothing_in_it_has_no_runs)
+{
+    AUTO(buf_finish) struct buf runs = {.max = KIB(4)};
+    AUTO_FD int holes = make_file((int64_t)1 << 40);
+    AUTO_FD int empty = make_file(0);
+
+    list_runs(holes, &runs);
+    list_runs(empty, &runs);
+    CHECK(runs.len == 2 && runs.bytes[0] == 0 && runs.bytes[1] == 0);
+}
+
+TEST(a_copy_is_equal_and_takes_no_more)
+{
+    AUTO_FREE char *got = alloc(WHOLE), *want = alloc(WHOLE);
+    AUTO_FD int from = make_file(WHOLE);
+    AUTO_FD int to = make_file(0);
+    const char zeros[64 * SPARSE_BLOCK] = {0};
+    struct stat before, after;
+    struct error err;
+
+    put(from, 7, "one", 3);
+    put(from, 2 * SPARSE_RUN_MAX - 2, "two", 3);
+    put(from, 3 * SPARSE_RUN_MAX, zeros, sizeof zeros);
+    put(from, WHOLE - 5, "three", 5);
+    CHECK(sparse_copy(from, to, &err));
+    CHECK(fstat(from, &before) == 0 && fstat(to, &after) == 0);
+    CHECK(after.st_size == WHOLE && after.st_blocks < before.st_blocks);
+    CHECK(pread(from, want, WHOLE, 0) == WHOLE && pread(to, got, WHOLE, 0) == WHOLE);
+    CHECK(memcmp(got, want, WHOLE) == 0);
+}
+
+TEST(a_file_that_shrinks_while_it_is_read_is_refused)
+{
+    AUTO(sparse_reader_finish) struct sparse_reader reader = {0};
+    AUTO_FD int fd = make_file(WHOLE);
+    struct error err = {0};
+    struct str bytes;
+    int64_t offset;
+
+    put(fd, 0, "x", 1);
+    put(fd, 2 * SPARSE_RUN_MAX, "x", 1);
+    CHECK(sparse_reader_init(&reader, fd, &err) && sparse_read(&reader, &offset, &bytes, &err));
+    CHECK(ftruncate(fd, 2 * SPARSE_RUN_MAX + 1) == 0);
+    CHECK(!sparse_read(&reader, &offset, &bytes, &err) && err.code == ERR_DAMAGED);
+}
+
+TEST_MAIN()
