@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -175,7 +176,14 @@ static bool read_report(int fd, struct error *err)
     return false;
 }
 
-static pid_t fork_quietly(void)
+/* The child is in a namespace of pids only if it is born there. Nothing but what is safe between
+ * fork and exec happens in it, so it can do without what fork does for the library. */
+static pid_t fork_into(bool new_pids)
+{
+    return new_pids ? (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0) : fork();
+}
+
+static pid_t fork_quietly(bool new_pids)
 {
     sigset_t all, before;
 
@@ -183,7 +191,7 @@ static pid_t fork_quietly(void)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
 
-    pid_t pid = fork();
+    pid_t pid = fork_into(new_pids);
     int saved = errno;
 
     if (pid != 0)
@@ -204,7 +212,7 @@ bool process_start(const struct process_spec *spec, struct process *process, str
 
     AUTO_FD int reader = report[0];
     AUTO_FD int writer = report[1];
-    struct process made = {.pid = fork_quietly(), .pidfd = -1};
+    struct process made = {.pid = fork_quietly(spec->new_pids), .pidfd = -1};
 
     if (made.pid < 0)
         return error_errno(err, "fork");

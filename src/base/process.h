@@ -24,6 +24,8 @@ struct process_spec {
     size_t n_fds; /* 0, 1, 2 not named here become /dev/null */
     bool new_session;
     bool die_with_parent; /* SIGKILL when the thread that started it ends */
+    bool new_pids;        /* the first of a pid namespace of its own, which ends with it; it sees no
+                           * parent, so not together with die_with_parent */
     /* Runs in the child before exec, for namespaces and limits; must be async-signal-safe. */
     bool (*prepare)(void *arg, struct error *err);
     void *prepare_arg;

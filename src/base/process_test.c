@@ -253,6 +253,18 @@ TEST(a_tied_child_dies_with_the_thread_that_made_it)
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+TEST(a_child_of_new_pids_is_the_first_of_them)
+{
+    AUTO(buf_finish) struct buf out = {.max = 100};
+    struct process_spec spec = {.argv = ARGV("sh", "-c", "echo $$ $PPID"), .new_pids = true};
+    int status;
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    CHECK(process_run(&spec, STR(""), 20000, &out, NULL, &status, &err));
+    CHECK(status == 0 && str_equal(buf_str(&out), STR("1 0\n")));
+}
+
 TEST(must_names_the_last_line_of_the_errors)
 {
     AUTO(buf_finish) struct buf out = {.max = 100};
