@@ -36,9 +36,11 @@ struct sandbox_bind {
     bool writable;
 };
 
-/* The disks of a machine, as files: ext4 that is never written, and how large its own is. */
+/* The disks of a machine, as files: ext4 that is never written, and what its own begins as. */
 struct sandbox_drives {
     const char *root, *bundle; /* bundle NULL: none */
+    const char *scratch;       /* an empty file system of scratch_bytes, which every machine copies;
+                                * NULL: a blank disk */
     int64_t scratch_bytes;
 };
 
