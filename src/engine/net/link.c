@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>
+#include <linux/if_tun.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -103,6 +105,40 @@ static bool index_find(const char *name, unsigned *index, struct error *err)
 {
     *index = if_nametoindex(name);
     return *index != 0 || error_errno(err, "find the link %s", name);
+}
+
+/* What the device itself is asked for has a name and flags only; the rest comes by netlink. */
+bool link_make_tap(struct mnl_socket *socket, const struct link_end *end, int *fd,
+                   struct error *err)
+{
+    struct ifreq wanted = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    struct request request;
+    unsigned index;
+    AUTO_FD int tap = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+    if (tap < 0)
+        return error_errno(err, "open /dev/net/tun");
+    snprintf(wanted.ifr_name, sizeof(wanted.ifr_name), "%s", end->name);
+    if (ioctl(tap, TUNSETIFF, &wanted) < 0)
+        return error_errno(err, "make the tap %s", end->name);
+    if (!index_find(end->name, &index, err))
+        return false;
+
+    struct ifinfomsg *link = request_begin(&request, RTM_NEWLINK, 0, sizeof(*link));
+    link->ifi_index = (int)index;
+    end_put(request.header, end);
+    if (!request_send(socket, &request))
+        return error_errno(err, "set the address of %s", end->name);
+    *fd = take_fd(&tap);
+    return true;
+}
+
+bool link_leave_tap(int *fd, uint32_t user, struct error *err)
+{
+    if (ioctl(*fd, TUNSETOWNER, (unsigned long)user) < 0 || ioctl(*fd, TUNSETPERSIST, 1UL) < 0)
+        return error_errno(err, "give the tap to user %u", user);
+    close(take_fd(fd));
+    return true;
 }
 
 bool link_up(struct mnl_socket *socket, const char *name, bool is_up, struct error *err)

@@ -27,6 +27,15 @@ void link_close(struct mnl_socket **socket);
 
 bool link_make_pair(struct mnl_socket *socket, const struct link_end *near,
                     const struct link_end *far, struct error *err) MUST_USE;
+
+/* A tap, which goes with the last descriptor of it. Its frames carry the header of virtio-net. */
+bool link_make_tap(struct mnl_socket *socket, const struct link_end *end, int *fd,
+                   struct error *err) MUST_USE;
+
+/* Lets the user open the tap by its name, since the descriptor is given up: from now on it goes
+ * with its namespace. */
+bool link_leave_tap(int *fd, uint32_t user, struct error *err) MUST_USE;
+
 bool link_up(struct mnl_socket *socket, const char *name, bool is_up, struct error *err) MUST_USE;
 
 /* Addresses are in host byte order. */

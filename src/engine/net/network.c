@@ -34,6 +34,21 @@ const char *network_inner_path(const struct network *network)
     return network->inner_path;
 }
 
+int network_tap_fd(const struct network *network)
+{
+    return network->tap_fd;
+}
+
+bool network_tap_leave(struct network *network, uint32_t user, struct error *err)
+{
+    return link_leave_tap(&network->tap_fd, user, err);
+}
+
+const char *network_edge_path(const struct network *network)
+{
+    return network->edge_path;
+}
+
 static bool no_ipv6(struct error *err)
 {
     struct error absent;
@@ -44,6 +59,17 @@ static bool no_ipv6(struct error *err)
     return sysctl_write("net/ipv6/conf/default/disable_ipv6", "1", err);
 }
 
+/* Both kinds carry the same name, so that the rules are the same. */
+static bool gateway_make(struct network *network, struct mnl_socket *socket, struct error *err)
+{
+    struct link_end gateway = {"in0", gateway_mac, -1};
+
+    if (network->kind == NETWORK_TAP)
+        return link_make_tap(socket, &gateway, &network->tap_fd, err);
+    return link_make_pair(socket, &gateway,
+                          &(struct link_end){"eth0", guest_mac, network->inner_fd}, err);
+}
+
 static bool edge_setup(void *arg, struct error *err)
 {
     struct network *network = arg;
@@ -52,9 +78,7 @@ static bool edge_setup(void *arg, struct error *err)
     uint8_t root_mac[MAC_LEN];
 
     link_root_mac(network->host->tag, network->slot.number, root_mac);
-    return no_ipv6(err) && link_open(&socket, err) &&
-           link_make_pair(socket, &(struct link_end){"in0", gateway_mac, -1},
-                          &(struct link_end){"eth0", guest_mac, network->inner_fd}, err) &&
+    return no_ipv6(err) && link_open(&socket, err) && gateway_make(network, socket, err) &&
            link_up(socket, "lo", true, err) && link_address(socket, "in0", GATEWAY, 30, err) &&
            link_up(socket, "in0", true, err) &&
            link_neighbour(socket, "in0", GUEST, guest_mac, err) &&
@@ -143,9 +167,16 @@ static bool network_announce(struct network *network, struct error *err)
            journal_intent(journal, RESOURCE_SLOT, slot, err) &&
            journal_intent(journal, RESOURCE_DIR, record->path, err) &&
            journal_intent(journal, RESOURCE_NETNS, network->edge_path, err) &&
-           journal_intent(journal, RESOURCE_NETNS, network->inner_path, err) &&
+           (network->kind == NETWORK_TAP ||
+            journal_intent(journal, RESOURCE_NETNS, network->inner_path, err)) &&
            journal_intent(journal, RESOURCE_LINK, network->link, err) &&
            record_sync(network->host, record, err);
+}
+
+static bool inner_make(struct network *network, struct error *err)
+{
+    return network->kind == NETWORK_TAP ||
+           namespace_make(network, network->inner_path, &network->inner_fd, err);
 }
 
 static bool network_build(struct network *network, const struct policy *policy,
@@ -153,9 +184,10 @@ static bool network_build(struct network *network, const struct policy *policy,
 {
     return network_announce(network, err) &&
            namespace_make(network, network->edge_path, &network->edge_fd, err) &&
-           namespace_make(network, network->inner_path, &network->inner_fd, err) &&
-           root_link_make(network, err) && netns_run(network->edge_fd, edge_setup, network, err) &&
-           netns_run(network->inner_fd, inner_setup, network, err) &&
+           inner_make(network, err) && root_link_make(network, err) &&
+           netns_run(network->edge_fd, edge_setup, network, err) &&
+           (network->kind == NETWORK_TAP ||
+            netns_run(network->inner_fd, inner_setup, network, err)) &&
            policy_load(policy, network->edge_fd, err) &&
            netns_run(network->edge_fd, edge_tighten, network, err) &&
            policy_digest(network->edge_fd, network->rules, err) &&
@@ -176,8 +208,8 @@ static bool slot_with_free_link(struct slot *slot, struct error *err)
     return false;
 }
 
-bool network_make(struct engine_host *host, const struct policy *policy, struct dns_server *dns,
-                  struct network **network, struct error *err)
+bool network_make(struct engine_host *host, enum network_kind kind, const struct policy *policy,
+                  struct dns_server *dns, struct network **network, struct error *err)
 {
     struct network *made = alloc(sizeof(*made));
 
@@ -185,8 +217,10 @@ bool network_make(struct engine_host *host, const struct policy *policy, struct 
         .host = host,
         .record = {.dir_fd = -1, .journal = {.fd = -1}},
         .slot = {.fd = -1},
+        .kind = kind,
         .edge_fd = -1,
-        .inner_fd = -1
+        .inner_fd = -1,
+        .tap_fd = -1
     };
     if (!slot_with_free_link(&made->slot, err) || !network_build(made, policy, dns, err)) {
         network_unmake(made);
@@ -203,6 +237,7 @@ void network_unmake(struct network *network)
     dns_listener_close(network->dns);
     auto_close(&network->edge_fd);
     auto_close(&network->inner_fd);
+    auto_close(&network->tap_fd);
     if (network->record.dir_fd >= 0 && !record_release(network->host, &network->record, &err)) {
         struct reclaimed about = {0};
         snprintf(about.instance_id, sizeof(about.instance_id), "%s", network->record.id);

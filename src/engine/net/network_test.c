@@ -169,7 +169,7 @@ static bool take(struct outside *outside, const char *deny, struct network **net
     struct sandbox_spec spec = {.deny = ranges, .n_deny = deny ? 1 : 0};
 
     id_make(spec.id);
-    return network_take(outside->pool, &spec, network, err);
+    return network_take(outside->pool, &spec, NETWORK_INNER, network, err);
 }
 
 TEST(a_guest_reaches_the_public_and_no_private_address)
@@ -279,7 +279,7 @@ TEST(a_quota_ends_what_one_sandbox_may_move)
         SKIP(why);
     id_make(spec.id);
     CHECK(outside_open(&outside, &err));
-    CHECK(network_take(outside.pool, &spec, &network, &err));
+    CHECK(network_take(outside.pool, &spec, NETWORK_INNER, &network, &err));
     CHECK(take(&outside, NULL, &other, &err));
     CHECK(reaches(network, PUBLIC));
     CHECK(network_rules_hold(network)); /* what is used does not count */

@@ -40,9 +40,10 @@ struct network_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct network *ready, *used, *ended;
-    size_t n_ready;
-    int64_t failed_ms; /* boot time of the last failure to make one, or 0 */
-    int64_t taken_ms;  /* boot time of the last take */
+    size_t n_ready[NETWORK_KIND_COUNT];
+    bool is_wanted[NETWORK_KIND_COUNT]; /* ahead of need: one was asked for */
+    int64_t failed_ms;                  /* boot time of the last failure to make one, or 0 */
+    int64_t taken_ms;                   /* boot time of the last take */
     bool is_stopping;
 };
 
@@ -90,13 +91,13 @@ static void list_remove(struct network **list, const struct network *network)
 }
 
 /* With the mutex held on entry and exit, not during the work. */
-static void keeper_make(struct network_pool *pool)
+static void keeper_make(struct network_pool *pool, enum network_kind kind)
 {
     struct network *made = NULL;
     struct error err = {0};
 
     pthread_mutex_unlock(&pool->mutex);
-    bool ok = network_make(pool->host, &pool->policy, pool->dns, &made, &err);
+    bool ok = network_make(pool->host, kind, &pool->policy, pool->dns, &made, &err);
     if (!ok)
         log_error("no network can be prepared", LOG_ERR(&err));
     pthread_mutex_lock(&pool->mutex);
@@ -104,7 +105,7 @@ static void keeper_make(struct network_pool *pool)
     if (ok) {
         made->next = pool->ready;
         pool->ready = made;
-        pool->n_ready++;
+        pool->n_ready[kind]++;
     }
 }
 
@@ -143,17 +144,27 @@ static size_t ready_wanted(const struct network_pool *pool)
     return pool->host->slots < READY_MAX ? (size_t)pool->host->slots : READY_MAX;
 }
 
+/* NETWORK_KIND_COUNT: none. */
+static enum network_kind kind_below(const struct network_pool *pool, size_t wanted)
+{
+    enum network_kind kind = 0;
+
+    while (kind < NETWORK_KIND_COUNT && (!pool->is_wanted[kind] || pool->n_ready[kind] >= wanted))
+        kind++;
+    return kind;
+}
+
 /* A sandbox that just got its network is booting now: unless the next one would have to wait, it
  * has the processors to itself. */
 static bool is_quiet(const struct network_pool *pool)
 {
-    return pool->is_stopping || pool->n_ready < READY_MIN ||
+    return pool->is_stopping || kind_below(pool, READY_MIN) < NETWORK_KIND_COUNT ||
            time_boot_ms() - pool->taken_ms >= QUIET_MS;
 }
 
 static bool may_make(const struct network_pool *pool)
 {
-    return !pool->is_stopping && pool->n_ready < ready_wanted(pool) &&
+    return !pool->is_stopping && kind_below(pool, ready_wanted(pool)) < NETWORK_KIND_COUNT &&
            (!pool->failed_ms || time_boot_ms() - pool->failed_ms >= BACK_OFF_MS);
 }
 
@@ -168,7 +179,7 @@ static void *keeper_main(void *arg)
         if (has_work && !is_quiet(pool)) {
             wait_ms(&pool->changed, &pool->mutex, QUIET_MS);
         } else if (may_make(pool)) {
-            keeper_make(pool);
+            keeper_make(pool, kind_below(pool, ready_wanted(pool)));
         } else if (pool->ended) {
             keeper_bury(pool);
         } else if (time_boot_ms() - checked_ms >= CHECK_MS) {
@@ -201,6 +212,7 @@ bool network_pool_create(struct engine_host *host, struct network_pool **pool, s
 
     *made = (struct network_pool){.host = host,
                                   .forward_fd = -1,
+                                  .is_wanted = {[NETWORK_INNER] = true},
                                   .mutex = PTHREAD_MUTEX_INITIALIZER,
                                   .changed = PTHREAD_COND_INITIALIZER};
     if (policy_check_routes(err) &&
@@ -248,16 +260,19 @@ void network_pool_tick(struct network_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static struct network *ready_pop(struct network_pool *pool)
+static struct network *ready_pop(struct network_pool *pool, enum network_kind kind)
 {
     pthread_mutex_lock(&pool->mutex);
     struct network *found = pool->ready;
+    while (found && found->kind != kind)
+        found = found->next;
     if (found) {
-        pool->ready = found->next;
-        pool->n_ready--;
-        pool->taken_ms = time_boot_ms();
-        pthread_cond_signal(&pool->changed);
+        list_remove(&pool->ready, found);
+        pool->n_ready[kind]--;
     }
+    pool->is_wanted[kind] = true;
+    pool->taken_ms = time_boot_ms();
+    pthread_cond_signal(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
     return found;
 }
@@ -275,11 +290,11 @@ static bool narrow(struct network *network, const struct sandbox_spec *spec, str
 }
 
 bool network_take(struct network_pool *pool, const struct sandbox_spec *spec,
-                  struct network **network, struct error *err)
+                  enum network_kind kind, struct network **network, struct error *err)
 {
-    struct network *taken = ready_pop(pool);
+    struct network *taken = ready_pop(pool, kind);
 
-    if (!taken && !network_make(pool->host, &pool->policy, pool->dns, &taken, err))
+    if (!taken && !network_make(pool->host, kind, &pool->policy, pool->dns, &taken, err))
         return false;
     if (!narrow(taken, spec, err)) {
         network_unmake(taken);
@@ -333,7 +348,7 @@ bool network_preflight(struct network_pool *pool, struct error *err)
     struct network *network;
 
     if (!policy_check_routes(err) ||
-        !network_make(pool->host, &pool->policy, pool->dns, &network, err))
+        !network_make(pool->host, NETWORK_INNER, &pool->policy, pool->dns, &network, err))
         return false;
 
     bool ok =

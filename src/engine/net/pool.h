@@ -13,7 +13,8 @@ struct network {
     struct engine_host *host;
     struct record record;
     struct slot slot;
-    int edge_fd, inner_fd;
+    enum network_kind kind;
+    int edge_fd, inner_fd, tap_fd; /* the last two: -1 for the other kind */
     char edge_path[RUN_DIR_ROOM + 32], inner_path[RUN_DIR_ROOM + 32];
     char link[IFNAMSIZ];
     struct dns_listener *dns;
@@ -22,8 +23,8 @@ struct network {
     struct network *next;
 };
 
-bool network_make(struct engine_host *host, const struct policy *policy, struct dns_server *dns,
-                  struct network **network, struct error *err) MUST_USE;
+bool network_make(struct engine_host *host, enum network_kind kind, const struct policy *policy,
+                  struct dns_server *dns, struct network **network, struct error *err) MUST_USE;
 void network_unmake(struct network *network);
 
 bool network_rules_hold(const struct network *network);

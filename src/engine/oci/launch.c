@@ -155,7 +155,8 @@ static bool network_open(struct launch *launch, struct child *child, struct erro
 
     if (launch->spec->network == NETWORK_OFF || !instance->host->networks)
         return true;
-    if (!network_take(instance->host->networks, launch->spec, &instance->network, err))
+    if (!network_take(instance->host->networks, launch->spec, NETWORK_INNER, &instance->network,
+                      err))
         return error_wrap(err, "network");
     child->network = fcntl(network_inner_fd(instance->network), F_DUPFD_CLOEXEC, HIGH_FD);
     child->hides_net_core = launch->hides_net_core;
