@@ -225,6 +225,8 @@ static void take_upload(struct visit *visit)
 
     copy_header(visit->head, "\r\nContent-Length: ", length, sizeof length);
     size_t len = (size_t)strtoull(length, NULL, 10);
+    if (strcasestr(visit->head, "\r\nExpect: 100-continue"))
+        say(visit->fd, STR("HTTP/1.1 100 Continue\r\n\r\n"));
     if (drops_upload(visit)) {
         (void)hear_body(visit, len / 2, digest);
         return;
