@@ -74,8 +74,10 @@ struct saved_form;
 /* What an engine saved: in memory and nowhere else. */
 struct saved_image {
     int folder; /* from memory_folder_make */
-    int memory; /* a sealed memfd, which every copy maps for itself; -1: in the folder, and of the
-                   one instance that goes on from it */
+    /* A machine's memory as a memfd: what an engine saved can stay where it is, and once sealed
+     * (engine.share) every copy maps it privately. -1: it is a file in the folder, and becomes the
+     * memory of the one instance that goes on from it. */
+    int memory;
     const struct saved_form *form; /* how it becomes one stream of bytes and back */
 };
 
