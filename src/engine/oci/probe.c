@@ -9,16 +9,14 @@
 #include "base/encode.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "base/time.h"
-#include "engine/record.h"
+#include "engine/probe_cache.h"
 #include "protocol/channel.h"
 
 enum {
     DIGEST_LEN = 2 * BLAKE2B_LEN,
     PROBE_MEMORY_MIB = 128,
-    PROBE_FILE_MAX = 65536,
     SAVE_MS = 10000,
 };
 
@@ -246,93 +244,6 @@ static bool try_engine(struct engine_host *host, const struct engine *engine, in
            end_guest(instance, talk(instance, spec.deadline_ms, err), err);
 }
 
-struct verdict {
-    struct str build, agent, boot_id, reason;
-    bool usable, saves;
-};
-
-static const struct json_field verdict_fields[] = {
-    {"build", JSON_TEXT, offsetof(struct verdict, build), REQUIRED, .max = DIGEST_LEN},
-    {"agent", JSON_TEXT, offsetof(struct verdict, agent), REQUIRED, .max = DIGEST_LEN},
-    {"boot_id", JSON_TEXT, offsetof(struct verdict, boot_id), REQUIRED, .max = ID_LEN},
-    {"reason", JSON_TEXT, offsetof(struct verdict, reason), REQUIRED, .max = 255},
-    {"usable", JSON_BOOL, offsetof(struct verdict, usable), REQUIRED},
-    {"saves", JSON_BOOL, offsetof(struct verdict, saves), REQUIRED},
-    {0},
-};
-
-static void cache_path(struct engine_host *host, char path[PATH_MAX])
-{
-    snprintf(path, PATH_MAX, "%s/probe.json", host->work_dir);
-}
-
-static char *cache_read(struct engine_host *host)
-{
-    char path[PATH_MAX];
-    char *text = NULL;
-    struct error ignored;
-
-    cache_path(host, path);
-    return file_read(path, PROBE_FILE_MAX, &text, &ignored) ? text : NULL;
-}
-
-/* Only good news is kept: what was broken is tried again, since somebody may have cured it. */
-static bool cache_says_usable(struct engine_host *host, const struct engine *engine,
-                              const char *agent, struct engine_result *result)
-{
-    AUTO_FREE char *text = cache_read(host);
-    AUTO(arena_finish) struct arena arena = {0};
-    struct str raw;
-    struct verdict verdict;
-    struct error ignored;
-
-    result->usable = text && json_find_raw(str_of(text), engine->name, &arena, &raw) &&
-                     json_read(raw, verdict_fields, &verdict, sizeof(verdict), &arena, &ignored) &&
-                     verdict.usable && verdict.saves == (engine->save != NULL) &&
-                     str_equal(verdict.build, str_of(result->build)) &&
-                     str_equal(verdict.agent, str_of(agent)) &&
-                     str_equal(verdict.boot_id, str_of(host_boot_id()));
-    result->saves = result->usable && verdict.saves;
-    return result->usable;
-}
-
-static void verdict_write(struct json_writer *json, const struct engine_result *result,
-                          const char *agent)
-{
-    json_open(json, result->name);
-    json_string(json, "build", result->build);
-    json_string(json, "agent", agent);
-    json_string(json, "boot_id", host_boot_id());
-    json_string(json, "reason", result->reason);
-    json_bool(json, "usable", result->usable);
-    json_bool(json, "saves", result->saves);
-    json_close(json);
-}
-
-static void cache_write(struct engine_host *host, const struct engine_result *result,
-                        const char *agent)
-{
-    AUTO_FREE char *text = cache_read(host);
-    AUTO(arena_finish) struct arena arena = {0};
-    AUTO(buf_finish) struct buf out = {.max = PROBE_FILE_MAX};
-    struct json_writer json = json_begin(&out);
-    struct error ignored;
-    char path[PATH_MAX];
-    struct str raw;
-
-    json_open(&json, NULL);
-    for (size_t i = 0; i < n_engines; i++) {
-        if (strcmp(engines[i]->name, result->name) == 0)
-            verdict_write(&json, result, agent);
-        else if (text && json_find_raw(str_of(text), engines[i]->name, &arena, &raw))
-            json_raw(&json, engines[i]->name, raw);
-    }
-    json_close(&json);
-    cache_path(host, path);
-    if (json_end(&json, &ignored))
-        (void)!file_publish(path, buf_str(&out), 0600, &ignored);
-}
-
 static void result_fail(struct engine_result *result, const char *cure, const char *reason)
 {
     result->usable = false;
@@ -362,12 +273,12 @@ void probe_oci(struct engine_host *host, const struct engine *engine, const char
         result_fail(result, "", err.text);
         return;
     }
-    if (cache_says_usable(host, engine, agent, result))
+    if (probe_cache_find(host, engine, agent, result))
         return;
     result->usable = try_engine(host, engine, timeout_ms, platform, layers, n_layers, result, &err);
     if (!result->usable)
         result_fail(result, "", err.text);
-    cache_write(host, result, agent);
+    probe_cache_keep(host, agent, result);
 }
 
 const char *gvisor_platform(struct engine_host *host)
