@@ -19,6 +19,7 @@
 #include "engine/kvm.h"
 #include "image/image.h"
 #include "worker/commands.h"
+#include "worker/host_open.h"
 #include "worker/worker.h"
 
 enum { FINDINGS_MAX = 32, DETAIL_MAX = 640, LOW_DISK_MIB = 10 * 1024, OUTPUT_MAX = 1024 * 1024 };
@@ -177,24 +178,6 @@ static void check_engine(struct doctor *doctor, const struct engine *engine)
          engine_grade_name(engine->grade), result.reason);
 }
 
-static bool open_host(struct doctor *doctor, const char *work_dir, struct error *err)
-{
-    const struct engine_settings settings = {
-        .work_dir = work_dir,
-        .cgroup_parent = doctor->settings.cgroup_parent,
-        .slots = 2,
-        .runsc_path = doctor->settings.runsc_path[0] ? doctor->settings.runsc_path : NULL,
-        .runc_path = doctor->settings.runc_path[0] ? doctor->settings.runc_path : NULL,
-        .network_enabled = doctor->settings.network_enabled,
-        .dns = doctor->settings.dns[0] ? doctor->settings.dns : NULL,
-        .blocked_cidrs = doctor->settings.blocked_cidrs,
-        .allowed_cidrs = doctor->settings.allowed_cidrs[0] ? doctor->settings.allowed_cidrs : NULL,
-    };
-
-    return directory_make(work_dir, 0700, err) &&
-           engine_host_open(&settings, &doctor->worker.host, err);
-}
-
 /* Guests are started below a directory of doctor's own, so that it works beside a worker. */
 static void check_engines(struct doctor *doctor)
 {
@@ -204,7 +187,8 @@ static void check_engines(struct doctor *doctor)
 
     if (!doctor->worker.platform.root[0] || geteuid() != 0)
         return;
-    if (!open_host(doctor, work_dir, &err)) {
+    if (!directory_make(work_dir, 0700, &err) ||
+        !host_open(&doctor->settings, work_dir, 2, &doctor->worker.host, &err)) {
         find(doctor, LEVEL_FAIL, "host", NULL, "%s", err.text);
         return;
     }

@@ -11,8 +11,15 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "blob/seal.h"
+#include "model/engine_choice.h"
 
-enum { DISK_RESERVE_MIB = 1024, DEFAULT_BUILDERS = 1, DEFAULT_STANDBYS = 2, SLOTS_MAX = 256 };
+enum {
+    DISK_RESERVE_MIB = 1024,
+    DEFAULT_BUILDERS = 1,
+    DEFAULT_STANDBYS = 2,
+    SLOTS_MAX = 256,
+    JAIL_ID_BASE_MAX = 1000000000,
+};
 
 static const char default_blocked[] = "0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,"
                                       "169.254.0.0/16,172.16.0.0/12,192.168.0.0/16,"
@@ -36,10 +43,15 @@ static const struct text_setting {
     TEXT("HELMR_WORKER_ROLES", "roles", roles, "run,build"),
     TEXT("HELMR_WORKER_LABELS", NULL, labels, ""),
     TEXT("HELMR_ENGINE", "engine", engine, "auto"),
+    TEXT("HELMR_WORKER_BUILD_ENGINE", NULL, build_engine, "auto"),
     TEXT("HELMR_WORKER_JAILER_CGROUP_PARENT", NULL, cgroup_parent, "helmr"),
     TEXT("HELMR_WORKER_CNI_PROFILE", NULL, cni_profile, "helmr-v1"),
     TEXT("HELMR_WORKER_RUNSC_PATH", NULL, runsc_path, ""),
     TEXT("HELMR_WORKER_RUNC_PATH", NULL, runc_path, ""),
+    TEXT("HELMR_WORKER_QEMU_PATH", NULL, qemu_path, ""),
+    TEXT("HELMR_WORKER_FIRECRACKER_PATH", NULL, firecracker_path, ""),
+    TEXT("HELMR_WORKER_JAILER_PATH", NULL, jailer_path, ""),
+    TEXT("HELMR_WORKER_GUEST_DIR", NULL, guest_dir, ""),
     TEXT("HELMR_WORKER_DNS", NULL, dns, ""),
     TEXT("HELMR_WORKER_NETWORK_BLOCKED_CIDRS", NULL, blocked_cidrs, default_blocked),
     TEXT("HELMR_WORKER_NETWORK_ALLOWED_CIDRS", NULL, allowed_cidrs, ""),
@@ -96,7 +108,47 @@ static bool read_numbers(const struct env *env, struct worker_settings *set, str
                    &set->build_executors, err) &&
            env_int(env, "HELMR_WORKER_STANDBYS", 0, 16, DEFAULT_STANDBYS, &set->standbys, err) &&
            env_int(env, "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB", 64, INT32_MAX, 0,
-                   &set->artifact_cache_max_mib, err);
+                   &set->artifact_cache_max_mib, err) &&
+           env_int(env, "HELMR_WORKER_TEMPLATE_CACHE_MAX_MIB", 64, INT32_MAX, 0,
+                   &set->template_cache_max_mib, err) &&
+           env_int(env, "HELMR_WORKER_JAILER_UID_BASE", 1000, JAIL_ID_BASE_MAX, 0,
+                   &set->jail_id_base, err);
+}
+
+static bool check_engine(const char *variable, const char *wanted, struct error *err)
+{
+    return engine_wish_is_valid(wanted) ||
+           error_set(err, ERR_INVALID,
+                     "%s must be auto, firecracker, qemu, gvisor or container, and is %s", variable,
+                     wanted);
+}
+
+static bool accel_parse(const char *wanted, enum qemu_accel *accel)
+{
+    static const char *const names[] = {
+        [QEMU_ACCEL_AUTO] = "auto", [QEMU_ACCEL_KVM] = "kvm", [QEMU_ACCEL_TCG] = "tcg"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        *accel = (enum qemu_accel)i;
+        if (strcmp(names[i], wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool read_engines(const struct env *env, struct worker_settings *set, struct error *err)
+{
+    const char *accel = env_text(env, "HELMR_WORKER_QEMU_ACCEL", "auto");
+
+    if (!check_engine("HELMR_ENGINE", set->engine, err) ||
+        !check_engine("HELMR_WORKER_BUILD_ENGINE", set->build_engine, err))
+        return false;
+    if (!accel_parse(accel, &set->qemu_accel))
+        return error_set(err, ERR_INVALID, "HELMR_WORKER_QEMU_ACCEL must be auto, kvm or tcg");
+    /* Without KVM it would not be taken: nobody waits for the proof that it works. */
+    if (strcmp(set->engine, "auto") == 0)
+        set->qemu_accel = QEMU_ACCEL_KVM;
+    return true;
 }
 
 /* Docker's own place for credentials, when nobody named another: $DOCKER_CONFIG, else ~/.docker. */
@@ -231,8 +283,8 @@ bool worker_settings_read_host(const struct invocation *invocation,
         return false;
     snprintf(file, sizeof file, "%s/helmr.env", settings->data_dir);
     return env_load(&env, file, err) && read_texts(invocation, &env, settings, err) &&
-           read_numbers(&env, settings, err) && read_network(&env, settings, err) &&
-           find_registry_auth(settings, err) &&
+           read_numbers(&env, settings, err) && read_engines(&env, settings, err) &&
+           read_network(&env, settings, err) && find_registry_auth(settings, err) &&
            env_secret(&env, "HELMR_WORKER_BOOTSTRAP_TOKEN", &settings->bootstrap_token, err) &&
            read_checkpoint_key(&env, settings, err);
 }

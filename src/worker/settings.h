@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "base/env.h"
 #include "base/secret.h"
+#include "engine/host.h"
 
 enum { SETTING_TEXT = 4096 };
 
@@ -11,11 +12,16 @@ struct worker_settings {
     char data_dir[SETTING_TEXT], work_dir[SETTING_TEXT], images_dir[SETTING_TEXT];
     char control_url[SETTING_TEXT], credential_path[SETTING_TEXT];
     char resource_id[256], group[128];
-    char engine[32]; /* "auto" or a name */
-    char roles[64];  /* "run,build" */
+    char engine[32];       /* "auto" or a name */
+    char build_engine[32]; /* the same, for builds */
+    char roles[64];        /* "run,build" */
     char labels[1024];
     char cgroup_parent[128], cni_profile[64];
     char runsc_path[SETTING_TEXT], runc_path[SETTING_TEXT]; /* empty: on PATH */
+    char qemu_path[SETTING_TEXT], firecracker_path[SETTING_TEXT], jailer_path[SETTING_TEXT];
+    char guest_dir[SETTING_TEXT]; /* kernel and initramfs; empty: beside this program */
+    enum qemu_accel qemu_accel;   /* where the engine is auto: with KVM or not at all */
+    int64_t jail_id_base;         /* 0: the engine's default */
     char dns[1024], blocked_cidrs[SETTING_TEXT], allowed_cidrs[SETTING_TEXT];
     bool network_enabled;
     struct secret bootstrap_token;                         /* unset when a credential exists */
@@ -25,6 +31,7 @@ struct worker_settings {
     char registry_auth_file[SETTING_TEXT], registry_ca_file[SETTING_TEXT]; /* empty: none */
     char registry_mirrors[SETTING_TEXT], image_push_repository[1024];      /* empty: none */
     int64_t artifact_cache_max_mib; /* images, layers, caches, bundles; 0: 20 % of the disk */
+    int64_t template_cache_max_mib; /* of memory; 0: a quarter of the capacity */
 };
 
 /* For `helmr worker` and the worker half of `helmr up`; the invocation may be NULL. */

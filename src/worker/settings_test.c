@@ -24,7 +24,8 @@ static bool home_init(struct home *home)
     (void)snprintf(home->file, sizeof home->file, "%s/config.json", home->docker);
     return setenv("HOME", home->path, 1) == 0 && setenv("HELMR_DATA_DIR", home->path, 1) == 0 &&
            unsetenv("DOCKER_CONFIG") == 0 && unsetenv("HELMR_REGISTRY_AUTH_FILE") == 0 &&
-           unsetenv("HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB") == 0 &&
+           unsetenv("HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB") == 0 && unsetenv("HELMR_ENGINE") == 0 &&
+           unsetenv("HELMR_WORKER_BUILD_ENGINE") == 0 && unsetenv("HELMR_WORKER_QEMU_ACCEL") == 0 &&
            directory_make(home->docker, 0700, &err) &&
            file_publish(home->file, STR("{}"), 0600, &err);
 }
@@ -75,6 +76,49 @@ TEST(the_artifact_budget_is_a_number_of_mebibytes)
     CHECK(setenv("HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB", "63", 1) == 0);
     CHECK(!worker_settings_read_host(NULL, &settings, &err));
     CHECK(strstr(err.text, "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB"));
+}
+
+TEST(engines_are_called_by_their_names)
+{
+    AUTO(home_finish) struct home home = {0};
+    AUTO(worker_settings_finish) struct worker_settings settings = {0};
+
+    CHECK(home_init(&home) && read_host(&settings));
+    CHECK_STR(settings.engine, "auto");
+    CHECK_STR(settings.build_engine, "auto");
+    CHECK(setenv("HELMR_ENGINE", "qemu", 1) == 0 &&
+          setenv("HELMR_WORKER_BUILD_ENGINE", "gvisor", 1) == 0 && read_host(&settings));
+    CHECK_STR(settings.engine, "qemu");
+    CHECK_STR(settings.build_engine, "gvisor");
+    CHECK(settings.qemu_accel == QEMU_ACCEL_AUTO);
+}
+
+TEST(qemu_without_kvm_is_only_for_who_asked_for_qemu)
+{
+    AUTO(home_finish) struct home home = {0};
+    AUTO(worker_settings_finish) struct worker_settings settings = {0};
+
+    CHECK(home_init(&home) && setenv("HELMR_WORKER_QEMU_ACCEL", "tcg", 1) == 0);
+    CHECK(read_host(&settings) && settings.qemu_accel == QEMU_ACCEL_KVM);
+    CHECK(setenv("HELMR_ENGINE", "qemu", 1) == 0);
+    CHECK(read_host(&settings) && settings.qemu_accel == QEMU_ACCEL_TCG);
+}
+
+TEST(a_wrong_word_for_an_engine_is_refused_by_the_name_of_its_variable)
+{
+    static const char *const variables[] = {"HELMR_ENGINE", "HELMR_WORKER_BUILD_ENGINE",
+                                            "HELMR_WORKER_QEMU_ACCEL"};
+    AUTO(home_finish) struct home home = {0};
+    AUTO(worker_settings_finish) struct worker_settings settings = {0};
+    struct error err;
+
+    CHECK(home_init(&home));
+    for (size_t i = 0; i < COUNT_OF(variables); i++) {
+        CHECK(setenv(variables[i], "docker", 1) == 0);
+        CHECK(!worker_settings_read_host(NULL, &settings, &err) && strstr(err.text, variables[i]));
+        CHECK(unsetenv(variables[i]) == 0);
+    }
+    CHECK(read_host(&settings));
 }
 
 TEST_MAIN()

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "worker/compat.h"
 #include "worker/enrol.h"
+#include "worker/host_open.h"
 #include "worker/host_room.h"
 #include "worker/probe.h"
 #include "worker/standby.h"
@@ -22,24 +23,15 @@
 
 enum { STOP_BUDGET_MS = 30 * 1000, TICK_MS = 200 };
 
-static bool open_host(struct worker *worker, struct error *err)
+static bool take_host(struct worker *worker, struct error *err)
 {
     const struct worker_settings *set = worker->settings;
-    const struct engine_settings engine = {
-        .work_dir = set->work_dir,
-        .cgroup_parent = set->cgroup_parent,
-        .slots = (int)(worker->capacity.total.slots + 2 * worker->capacity.total.build_slots +
-                       2 * set->standbys),
-        .runsc_path = set->runsc_path[0] ? set->runsc_path : NULL,
-        .runc_path = set->runc_path[0] ? set->runc_path : NULL,
-        .network_enabled = set->network_enabled,
-        .dns = set->dns[0] ? set->dns : NULL,
-        .blocked_cidrs = set->blocked_cidrs[0] ? set->blocked_cidrs : NULL,
-        .allowed_cidrs = set->allowed_cidrs[0] ? set->allowed_cidrs : NULL,
-    };
+    const struct room *room = &worker->capacity.total;
     size_t n;
 
-    if (!engine_host_open(&engine, &worker->host, err))
+    if (!host_open(set, set->work_dir,
+                   (int)(room->slots + 2 * room->build_slots + 2 * set->standbys), &worker->host,
+                   err))
         return false;
     engine_host_reclaimed(worker->host, &n);
     if (n > 0)
@@ -52,7 +44,7 @@ static bool prepare(struct worker *worker, struct error *err)
     const struct worker_settings *set = worker->settings;
 
     return directory_make(set->work_dir, 0700, err) && directory_make(set->images_dir, 0755, err) &&
-           host_room(set, &worker->capacity.total, err) && open_host(worker, err) &&
+           host_room(set, &worker->capacity.total, err) && take_host(worker, err) &&
            platform_prepare(set->images_dir, &worker->platform, err) &&
            image_store_open(set->work_dir, &worker->images, err) && probe_choose(worker, err) &&
            compat_find(worker, err);
