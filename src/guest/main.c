@@ -1,4 +1,5 @@
-/* helmr-guest: the agent, or with --init the PID 1 of one program. */
+/* helmr-guest: the agent, or with --init the PID 1 of one program. As /init of a kernel it is the
+ * agent of a machine and takes no arguments. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -7,6 +8,7 @@
 
 #include "base/own.h"
 #include "guest/agent.h"
+#include "guest/boot.h"
 #include "guest/init.h"
 
 static int usage(void)
@@ -51,12 +53,8 @@ static bool close_stdio(void)
     return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0;
 }
 
-static bool prepare(struct agent *agent, const char *where)
+static bool prepare(struct agent *agent, int in, int out)
 {
-    int in, out;
-
-    if (!open_channel(where, &in, &out) || !close_stdio())
-        return false;
     channel_init(&agent->channel, in, out, SIDE_GUEST);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     prctl(PR_SET_DUMPABLE, 0);
@@ -66,12 +64,33 @@ static bool prepare(struct agent *agent, const char *where)
     return agent->self_fd >= 0;
 }
 
+/* A machine has no use without its agent: it ends with it. */
+static _Noreturn void run_machine(struct agent *agent)
+{
+    static struct boot boot;
+    struct error err;
+
+    if (!boot_begin(&boot, &err)) {
+        dprintf(STDERR_FILENO, "helmr-guest: %s\n", err.text);
+        boot_end();
+    }
+    agent->boot = &boot;
+    if (prepare(agent, boot.transport.in, boot.transport.out)) {
+        boot_finish(&boot);
+        agent_run(agent);
+    }
+    boot_end();
+}
+
 int main(int argc, char **argv)
 {
     struct agent agent = {.self_fd = -1, .sandbox.upper_fd = -1, .sandbox.lower_fd = -1};
     const char *where = NULL;
+    int in, out;
     long main_pid;
 
+    if (getpid() == 1 && strcmp(argv[0], "/init") == 0)
+        run_machine(&agent);
     if (argc == 3 && strcmp(argv[1], "--init") == 0 && parse_number(argv[2], &main_pid))
         return init_main((pid_t)main_pid);
     for (int i = 1; i < argc; i++) {
@@ -84,7 +103,7 @@ int main(int argc, char **argv)
     }
     if (!where)
         return usage();
-    if (!prepare(&agent, where)) {
+    if (!open_channel(where, &in, &out) || !close_stdio() || !prepare(&agent, in, out)) {
         dprintf(STDERR_FILENO, "helmr-guest: the channel or /proc cannot be opened\n");
         return 1;
     }

@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "base/secret.h"
 #include "guest/adapter.h"
+#include "guest/boot.h"
 #include "guest/deliver.h"
 #include "guest/park.h"
 
@@ -121,9 +122,20 @@ static void wake_up(struct agent *agent)
         agent_die(agent, &err);
 }
 
+/* A connection that was open when the guest was saved is dead in the next life; the listener is
+ * not. */
+static void take_connection(struct agent *agent)
+{
+    if (!agent->boot || !transport_accept(&agent->boot->transport))
+        return;
+    agent->channel.fd_in = agent->boot->transport.in;
+    agent->channel.fd_out = agent->boot->transport.out;
+}
+
 /* By time, not by a watch: after a restore that would tell of nothing. */
 static void look(struct agent *agent)
 {
+    take_connection(agent);
     for (int i = 0; i < READS_PER_TICK && channel_is_resyncing(&agent->channel); i++)
         agent_read(agent);
     if (channel_is_resyncing(&agent->channel))
