@@ -221,6 +221,23 @@ static bool take_reseeded(struct adapter *adapter, const struct message_a_reseed
     return true;
 }
 
+static bool take_preloaded(struct adapter *adapter, const struct message_a_preloaded *preloaded,
+                           struct error *err)
+{
+    if (!adapter->preload_id)
+        return error_set(err, ERR_INVALID, "the adapter loaded ahead what nobody asked for");
+    agent_send(adapter->program->agent, MESSAGE_PRELOADED,
+               &(struct message_preloaded){
+                   .id = adapter->preload_id,
+                   .program = adapter->program->number,
+                   .ok = preloaded->ok,
+                   .load_ms = preloaded->load_ms,
+                   .text = preloaded->text,
+               });
+    adapter->preload_id = 0;
+    return true;
+}
+
 static bool take_message(void *arg, const struct message *message, struct error *err)
 {
     struct adapter *adapter = arg;
@@ -233,6 +250,7 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_A_OUTCOME: return take_outcome(adapter, &message->a_outcome, err);
     case MESSAGE_A_BUSY: park_busy(&adapter->park, &message->a_busy); return true;
     case MESSAGE_A_RESEEDED: return take_reseeded(adapter, &message->a_reseeded, err);
+    case MESSAGE_A_PRELOADED: return take_preloaded(adapter, &message->a_preloaded, err);
     default: return error_set(err, ERR_INVALID, "the adapter may not say this");
     }
 }
@@ -279,7 +297,7 @@ static void refuse(struct adapter *adapter, uint64_t id, const struct error *err
 static bool check_release(const struct adapter *adapter, const struct message_release *release,
                           const struct message_a_start *start, struct error *err)
 {
-    if (adapter->state != ADAPTER_WAITING)
+    if (adapter->state != ADAPTER_WAITING || adapter->preload_id)
         return error_set(err, ERR_INVALID, "the program does not wait for its release");
     if (release->payload_len != start->payload_len || release->payload_len > ADAPTER_BLOB_MAX)
         return error_set(err, ERR_INVALID, "the payload's length is not what the start says");
@@ -348,6 +366,22 @@ void adapter_park(struct adapter *adapter, const struct message_a_park *park)
 void adapter_reseed(struct adapter *adapter, struct str entropy)
 {
     tell(adapter, MESSAGE_A_RESEED, &(struct message_a_reseed){.entropy = entropy});
+}
+
+void adapter_preload(struct adapter *adapter, const struct message_preload *preload)
+{
+    struct error err = {0};
+
+    if (adapter->state != ADAPTER_WAITING || adapter->preload_id) {
+        error_set(&err, ERR_INVALID, "the program does not wait for its release");
+        agent_refuse(adapter->program->agent, preload->id, "preload", "invalid_request", &err);
+        return;
+    }
+    adapter->preload_id = preload->id;
+    tell(adapter, MESSAGE_A_PRELOAD,
+         &(struct message_a_preload){.module = preload->module,
+                                     .workspace_path = preload->workspace_path,
+                                     .options = preload->options});
 }
 
 void adapter_result(struct adapter *adapter, const struct message_op_result *result)

@@ -26,6 +26,7 @@ struct adapter {
     uint64_t payload_left, payload_unstored; /* still to come; queued here, not credited */
     uint16_t output_stream;                  /* ours to the host, 0: none */
     uint64_t output_left;
+    uint64_t preload_id;                /* the host's PRELOAD that is not answered, 0: none */
     struct message_secrets_ready ready; /* for the host, once no variable is left in our buffers */
     bool owes_ready;
     struct park park;
@@ -48,6 +49,9 @@ void adapter_park(struct adapter *adapter, const struct message_a_park *park);
 
 /* A new state for its random numbers while it waits for its release; A_RESEEDED answers. */
 void adapter_reseed(struct adapter *adapter, struct str entropy);
+
+/* What it may do ahead while it waits for its release; A_PRELOADED answers, once. */
+void adapter_preload(struct adapter *adapter, const struct message_preload *preload);
 
 /* A process that breaks the protocol has failed like one that threw; it is not believed again. */
 void adapter_give_up(struct adapter *adapter, const struct error *err);

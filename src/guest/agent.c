@@ -225,6 +225,8 @@ static void take_for_program(struct agent *agent, const struct message *message,
         take_signal(program, &message->signal);
     else if (message->type == MESSAGE_KILL)
         program_kill(program, message->kill.grace_ms);
+    else if (message->type == MESSAGE_PRELOAD && program->adapter)
+        adapter_preload(program->adapter, &message->preload);
     else if (message->type == MESSAGE_CANCEL && program->adapter)
         adapter_cancel(program->adapter, &message->cancel);
     else if (message->type == MESSAGE_OP_RESULT && program->adapter)
@@ -262,6 +264,7 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_SECRETS_END: deliver_end(agent, &message->secrets_end); break;
     case MESSAGE_LAUNCH: take_launch(agent, &message->launch); break;
     case MESSAGE_RELEASE: take_for_program(agent, message, message->release.program); break;
+    case MESSAGE_PRELOAD: take_for_program(agent, message, message->preload.program); break;
     case MESSAGE_SIGNAL: take_for_program(agent, message, message->signal.program); break;
     case MESSAGE_KILL: take_for_program(agent, message, message->kill.program); break;
     case MESSAGE_CANCEL: take_for_program(agent, message, message->cancel.program); break;

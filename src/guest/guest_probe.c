@@ -250,6 +250,21 @@ static bool say(struct adapter_play *play, enum message_type type, const void *m
            channel_flush(&play->channel, &wants_write, &err);
 }
 
+/* By the name of the module: none, or one that says how it goes. */
+static bool play_preload(struct adapter_play *play, const struct message_a_preload *preload)
+{
+    struct message_a_preloaded answer = {
+        .ok = !str_equal(preload->module, STR("throws")),
+        .load_ms = 7,
+        .text = preload->workspace_path,
+    };
+
+    if (str_equal(preload->module, STR("never")))
+        return true;
+    return say(play, MESSAGE_A_PRELOADED, &answer) &&
+           (!str_equal(preload->module, STR("twice")) || say(play, MESSAGE_A_PRELOADED, &answer));
+}
+
 static bool play_message(void *arg, const struct message *message, struct error *err)
 {
     struct adapter_play *play = arg;
@@ -262,6 +277,8 @@ static bool play_message(void *arg, const struct message *message, struct error 
         return take_variable(&message->a_env) == 0;
     if (message->type == MESSAGE_A_RESEED)
         return say(play, MESSAGE_A_RESEEDED, &(struct message_a_reseeded){.ok = 1});
+    if (message->type == MESSAGE_A_PRELOAD)
+        return play_preload(play, &message->a_preload);
     if (message->type != MESSAGE_A_START)
         return true;
     snprintf(play->mode, sizeof play->mode, "%.*s", (int)message->a_start.options.len,

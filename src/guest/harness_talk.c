@@ -56,6 +56,14 @@ static void note_capture(struct harness *harness, const struct message_capture_e
     memcpy(harness->capture_digest, end->digest.ptr, sizeof harness->capture_digest);
 }
 
+static void note_preload(struct harness *harness, const struct message_preloaded *preloaded)
+{
+    harness->has_preloaded = true;
+    harness->is_preloaded = preloaded->ok;
+    harness->n_preloaded++;
+    keep_text(harness->text, sizeof harness->text, preloaded->text);
+}
+
 /* What parks and goes on. */
 static void note_rest(struct harness *harness, const struct message *message)
 {
@@ -65,6 +73,7 @@ static void note_rest(struct harness *harness, const struct message *message)
         harness->has_frozen = true;
         harness->frozen = message->frozen;
         break;
+    case MESSAGE_PRELOADED: note_preload(harness, &message->preloaded); break;
     case MESSAGE_THAWED: harness->has_thawed = true; break;
     case MESSAGE_PAUSED: harness->has_paused = true; break;
     case MESSAGE_REESTABLISHED:

@@ -213,6 +213,26 @@ export const messages = {
       { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
     ],
   },
+  A_PRELOAD: {
+    number: 116,
+    sender: "agent",
+    limit: 131072,
+    fields: [
+      { name: "module", number: 1, kind: "text", required: false, min: 0, max: 4096, items: 0 },
+      { name: "workspacePath", number: 2, kind: "text", required: false, min: 0, max: 4096, items: 0 },
+      { name: "options", number: 3, kind: "text", required: false, min: 0, max: 65536, items: 0 },
+    ],
+  },
+  A_PRELOADED: {
+    number: 117,
+    sender: "adapter",
+    limit: 65536,
+    fields: [
+      { name: "ok", number: 1, kind: "u32", required: true, min: 0, max: 4, items: 0 },
+      { name: "loadMs", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
+      { name: "text", number: 3, kind: "text", required: false, min: 0, max: 1024, items: 0 },
+    ],
+  },
   A_ENV: {
     number: 120,
     sender: "agent",
@@ -337,6 +357,18 @@ export interface ABusy {
   number?: bigint;
 }
 
+export interface APreload {
+  module?: string;
+  workspacePath?: string;
+  options?: string;
+}
+
+export interface APreloaded {
+  ok: number;
+  loadMs?: bigint;
+  text?: string;
+}
+
 export interface AEnv {
   name: string;
   value: Uint8Array;
@@ -359,5 +391,7 @@ export interface MessageBodies {
   A_CONSUMED: AConsumed;
   A_THAW: AThaw;
   A_BUSY: ABusy;
+  A_PRELOAD: APreload;
+  A_PRELOADED: APreloaded;
   A_ENV: AEnv;
 }
