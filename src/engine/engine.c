@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { START_MS = 30 * 1000, MACHINE_START_MS = 180 * 1000 };
+
 /* Strongest first: the order in which auto chooses. */
 const struct engine *const engines[] = {&engine_gvisor, &engine_container};
 const size_t n_engines = COUNT_OF(engines);
@@ -13,6 +15,13 @@ const struct engine *engine_find(const char *name)
             return engines[i];
     }
     return NULL;
+}
+
+/* A machine has a kernel to boot, which takes seconds where the processor does not help, and more
+ * when everything is busy. */
+int engine_start_ms(const struct engine *engine)
+{
+    return engine->has_drives ? MACHINE_START_MS : START_MS;
 }
 
 const char *engine_grade_name(enum engine_grade grade)

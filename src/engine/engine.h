@@ -121,6 +121,8 @@ struct engine {
 /* An empty image for what this engine saves, with room for so much. */
 bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,
                       struct error *err) MUST_USE;
+/* The most that what is saved of such a sandbox takes. */
+int64_t saved_image_room(const struct sandbox_spec *spec);
 void saved_image_finish(struct saved_image *image); /* accepts SAVED_IMAGE_NONE, and leaves it */
 /* The memory it takes. */
 bool saved_image_size(const struct saved_image *image, int64_t *bytes, struct error *err) MUST_USE;
@@ -134,6 +136,9 @@ extern const struct engine *const engines[];
 extern const size_t n_engines;
 
 const struct engine *engine_find(const char *name); /* or NULL */
+
+/* How long its sandboxes may take until their agent is heard. */
+int engine_start_ms(const struct engine *engine);
 const char *engine_grade_name(enum engine_grade grade);
 
 /* A running (or ended) sandbox. The channel is a connected socket to the agent, the caller's to

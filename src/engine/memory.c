@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "engine/engine.h"
 
-enum { STAT_BLOCK = 512 };
+enum { STAT_BLOCK = 512, OVERHEAD_DIVISOR = 8, SPARE = 64 << 20 };
 
 bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err)
 {
@@ -33,6 +33,16 @@ bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct sav
         return false;
     *image = made;
     return true;
+}
+
+/* Pieces that are only stored are a little longer than their bytes. */
+int64_t saved_image_room(const struct sandbox_spec *spec)
+{
+    int64_t disk = spec->disk_mib << 20;
+    int64_t bytes = (spec->memory_mib << 20) +
+                    (disk > spec->drives.scratch_bytes ? disk : spec->drives.scratch_bytes);
+
+    return bytes + bytes / OVERHEAD_DIVISOR + SPARE;
 }
 
 void saved_image_finish(struct saved_image *image)

@@ -21,7 +21,7 @@ enum {
     PING_MOST_MS = 5000,
     PINGS = 6,              /* in the life of a lease: a guest must hear that it goes on */
     SILENCE_MS = 15 * 1000, /* without a PONG: the agent is not healthy */
-    HELLO_MS = 30 * 1000,
+    SET_UP_MS = 30 * 1000,
     LAUNCH_MS = 60 * 1000,
     LIMIT_GRACE_MS = 5 * 1000,
     KILL_MS = 20 * 1000, /* from the kill to the proof that nothing is left */
@@ -316,7 +316,8 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
                  SIDE_HOST);
     if (!guest_watch_channel(made, err))
         return guest_fail(made, "start", "boot_failed", err);
-    if (!guest_wait_for(made, &made->has_hello, time_boot_ms() + HELLO_MS, err))
+    if (!guest_wait_for(made, &made->has_hello, time_boot_ms() + engine_start_ms(worker->engine),
+                        err))
         return guest_fail(made, "start", "boot_failed", err);
     made->ponged_ms = time_boot_ms();
     return true;
@@ -361,7 +362,7 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
     };
     guest->is_layer = setup->is_layer;
     if (!guest_send(guest, MESSAGE_SETUP, &message, err) ||
-        !guest_wait_for(guest, &guest->is_set_up, time_boot_ms() + HELLO_MS, err))
+        !guest_wait_for(guest, &guest->is_set_up, time_boot_ms() + SET_UP_MS, err))
         return guest_fail(guest, "setup", "agent_unhealthy", err);
     return true;
 }

@@ -8,7 +8,7 @@
 #include "worker/template.h"
 #include "worker/worker.h"
 
-enum { RETRY_MS = 10 * 1000, CAPTURE_MS = 20 * 1000, IMAGE_ROOM = 64 << 20 };
+enum { RETRY_MS = 10 * 1000, CAPTURE_MS = 20 * 1000 };
 
 struct park {
     struct run *run;
@@ -37,12 +37,6 @@ static void tell(const struct park *park)
              LOG_INT("bytes", park->kept.stored_bytes), LOG_INT("freeze_ms", park->took.freeze),
              LOG_INT("capture_ms", park->took.capture), LOG_INT("save_ms", park->took.save),
              LOG_INT("keep_ms", park->took.keep), LOG_INT("end_ms", park->took.end));
-}
-
-/* What gVisor saves is compressed: as much again as the program may have is plenty. */
-static int64_t image_room(const struct run *run)
-{
-    return ((run->spec.memory_mib + run->spec.disk_mib) << 20) + IMAGE_ROOM;
 }
 
 static bool call(struct run *run, const char *step, const struct json_field *fields,
@@ -231,7 +225,7 @@ bool run_park(struct run *run, struct error *err)
         return false;
     if (!proceeds)
         return true;
-    if (!saved_image_make(run->worker->engine, image_room(run), &image, &why))
+    if (!saved_image_make(run->worker->engine, saved_image_room(&run->spec), &image, &why))
         return abort_it(&park, &why, err);
     if (!checkpoint_find_parent(run, &why))
         log_debug("parked without a parent", LOG_ERR(&why));

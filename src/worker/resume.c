@@ -8,8 +8,6 @@
 #include "worker/checkpoint.h"
 #include "worker/worker.h"
 
-enum { IMAGE_ROOM = 64 << 20, OVERHEAD_DIVISOR = 8 };
-
 /* Who the program is from now on: a fork has other ids than the memory it woke up in. */
 static struct str identity_of(struct run *run)
 {
@@ -91,20 +89,12 @@ static bool bring_back(struct run *run, struct bringing *bringing, const struct 
     return run_restore(run, image, err);
 }
 
-static int64_t image_room(const struct run *run)
-{
-    int64_t memory = (run->spec.memory_mib + run->spec.disk_mib) << 20;
-
-    /* Pieces that are only stored are a little longer than their bytes. */
-    return memory + memory / OVERHEAD_DIVISOR + IMAGE_ROOM;
-}
-
 static bool wake_up(struct run *run, struct error *err)
 {
     struct bringing bringing = {.run = run};
     AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
 
-    if (!saved_image_make(run->worker->engine, image_room(run), &image, err))
+    if (!saved_image_make(run->worker->engine, saved_image_room(&run->spec), &image, err))
         return checkpoint_fault(run, err);
     if (!bring_back(run, &bringing, &image, err) ||
         !guest_meet(run->guest, bringing.about.nonce, err))

@@ -16,7 +16,6 @@
 #include "worker/worker.h"
 
 enum {
-    START_DEADLINE_MS = 30 * 1000,
     CAPTURE_MS = 10 * 60 * 1000,
     CAPTURE_FAILED_MS = 60 * 1000,
 };
@@ -124,7 +123,7 @@ static void fill_spec(struct run *run)
     spec->network = sandbox->internet ? NETWORK_OPEN : NETWORK_OFF;
     spec->deny = deny;
     spec->n_deny = sandbox->deny.n;
-    spec->deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+    spec->deadline_ms = time_boot_ms() + engine_start_ms(run->worker->engine);
 }
 
 static bool take_output(void *arg, enum guest_stream stream, struct str bytes)
@@ -199,17 +198,21 @@ bool run_pass_gate(struct run *run, struct error *err)
     return true;
 }
 
-/* Taken ready-made where one of this kind stands by. */
+/* Taken ready-made where one of this kind stands by, else copied where there is a template. */
 static bool take_guest(struct run *run, const struct standby_kind *kind, struct error *err)
 {
     const struct guest_listener listener = {take_output, take_log, run};
 
+    run->start = "standby";
     run->guest = standby_take(run->worker->standby, kind);
+    if (!run->guest) {
+        run->start = "template";
+        run->guest = standby_copy(run->worker->standby, kind, &run->failure);
+    }
     if (!run->guest)
         return false;
     if (guest_adopt(run->guest, run->lease, &listener, &run->failure, err) &&
         output_create(run->lease, guest_room(run->guest), &run->output, err)) {
-        run->start = "standby";
         run_end_phase(run, "boot");
         return true;
     }
@@ -234,6 +237,8 @@ static bool start_guest(struct run *run, struct error *err)
         .listener = {take_output, take_log, run},
     };
 
+    run->start = "boot";
+    run->spec.deadline_ms = time_boot_ms() + engine_start_ms(run->worker->engine);
     if (!guest_start(run->worker, run->lease, &run->spec, &run->failure, &run->guest, err))
         return false;
     run_end_phase(run, "boot");
@@ -254,7 +259,7 @@ bool run_restore(struct run *run, const struct saved_image *image, struct error 
     const struct guest_listener listener = {take_output, take_log, run};
 
     memcpy(run->spec.id, run->lease->instance_id, ID_TEXT);
-    run->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+    run->spec.deadline_ms = time_boot_ms() + engine_start_ms(run->worker->engine);
     if (!guest_restore(run->worker, run->lease, &run->spec, image, &listener, &run->failure,
                        &run->guest, err))
         return false;

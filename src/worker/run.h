@@ -38,7 +38,7 @@ struct run {
     struct wire_phase phases[RUN_PHASES_MAX];
     size_t n_phases;
     int64_t phase_ms, begun_ms, started_ms;
-    const char *start; /* boot, or standby: made before it was asked for */
+    const char *start; /* boot, standby (made before it was asked for), template, checkpoint */
     bool is_started;   /* the server has recorded the start */
 
     struct run_wait wait;

@@ -8,15 +8,15 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "base/wait.h"
-#include "worker/template.h"
+#include "worker/template_pool.h"
 #include "worker/worker.h"
 
 enum {
     PLACES_MAX = 16,
-    SHAPES_MAX = PLACES_MAX, /* else kinds that stand by would push out each other's templates */
+    WISHES_MAX = 8,
+    TEMPLATES_PART = 4, /* of the capacity's memory */
     TICK_MS = 1000,
     IDLE_MS = 5 * 60 * 1000,
-    START_DEADLINE_MS = 30 * 1000,
     TAKE_WAIT_MS = 10 * 1000,
 };
 
@@ -35,19 +35,12 @@ struct place {
     int64_t used_ms;
 };
 
-/* Templates outlive the places: another of the kind may be wanted later. */
-struct shape {
-    uint8_t key[BLAKE2B_LEN];
-    struct template *template; /* NULL: none yet */
-    bool cannot;               /* making one failed */
-    int64_t used_ms;           /* 0: free */
-};
-
 struct standby {
     struct worker *worker;
-    struct shape shapes[SHAPES_MAX]; /* of its own thread */
+    struct template_pool *pool;
     size_t max;
     struct place places[PLACES_MAX];
+    struct place wishes[WISHES_MAX]; /* kinds of which a template is to be made */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -104,6 +97,11 @@ static const char *const *copy_texts(const char *const *from, size_t n, struct a
     return to;
 }
 
+static const char *copy_text(const char *text, struct arena *arena)
+{
+    return text ? arena_text(arena, str_of(text)) : NULL;
+}
+
 static void copy_kind(struct place *place, const struct standby_kind *kind)
 {
     struct arena *arena = &place->arena;
@@ -117,6 +115,8 @@ static void copy_kind(struct place *place, const struct standby_kind *kind)
     place->spec.deny = copy_texts(kind->spec->deny, kind->spec->n_deny, arena);
     place->spec.platform = arena_text(arena, str_of(kind->spec->platform));
     place->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
+    place->spec.drives.root = copy_text(kind->spec->drives.root, arena);
+    place->spec.drives.bundle = copy_text(kind->spec->drives.bundle, arena);
     place->config =
         (struct image_config){arena_str(arena, kind->config->workdir),
                               arena_str(arena, kind->config->user), env, kind->config->n_env};
@@ -155,53 +155,45 @@ static bool make_cold(struct standby *standby, struct place *place, struct error
            guest_set_up(place->guest, &setup, err) && guest_launch(place->guest, &program, err);
 }
 
-/* That of this kind, or a new one in the place of the one that was not used for longest. */
-static struct shape *shape_of(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+static void renew(const struct standby *standby, struct sandbox_spec *spec)
 {
-    struct shape *oldest = &standby->shapes[0];
-
-    for (size_t i = 0; i < SHAPES_MAX; i++) {
-        struct shape *shape = &standby->shapes[i];
-
-        if (shape->used_ms && memcmp(shape->key, key, BLAKE2B_LEN) == 0)
-            return shape;
-        if (shape->used_ms < oldest->used_ms)
-            oldest = shape;
-    }
-    template_drop(oldest->template);
-    *oldest = (struct shape){.used_ms = time_boot_ms()};
-    memcpy(oldest->key, key, BLAKE2B_LEN);
-    return oldest;
+    id_make(spec->id);
+    spec->deadline_ms = time_boot_ms() + engine_start_ms(standby->worker->engine);
 }
 
-static void renew(struct place *place)
+/* A copy of the template, which is dropped. */
+static struct guest *copy(struct standby *standby, struct template *template,
+                          const uint8_t key[BLAKE2B_LEN], const struct sandbox_spec *spec,
+                          struct failure *failure, struct error *err)
 {
-    id_make(place->spec.id);
-    place->spec.deadline_ms = time_boot_ms() + START_DEADLINE_MS;
+    const struct guest_listener listener = {ignore_output, NULL, NULL};
+    struct guest *guest = NULL;
+    bool worked = template_copy(template, standby->worker, spec, &listener, failure, &guest, err);
+
+    if (!worked)
+        guest_stop(TAKE(guest));
+    template_pool_note(standby->pool, key, template, worked);
+    template_drop(template);
+    return guest;
 }
 
 static bool make_copy(struct standby *standby, struct place *place, struct error *err)
 {
-    const struct guest_listener listener = {ignore_output, NULL, NULL};
-    struct shape *shape = shape_of(standby, place->key);
+    struct template *template = template_pool_find(standby->pool, place->key);
 
-    if (!shape->template)
+    if (!template)
         return error_set(err, ERR_NOT_FOUND, "there is no template yet");
-    shape->used_ms = time_boot_ms();
-    renew(place);
-    if (template_copy(shape->template, standby->worker, &place->spec, &listener, &place->failure,
-                      &place->guest, err))
-        return true;
-    guest_stop(TAKE(place->guest));
-    return false;
+    renew(standby, &place->spec);
+    place->guest = copy(standby, template, place->key, &place->spec, &place->failure, err);
+    return place->guest;
 }
 
 /* A copy where that works; else one that is started like any other. */
 static bool make(struct standby *standby, struct place *place, struct error *err)
 {
-    if (standby->worker->saves && make_copy(standby, place, err))
+    if (make_copy(standby, place, err))
         return true;
-    renew(place);
+    renew(standby, &place->spec);
     return make_cold(standby, place, err);
 }
 
@@ -225,42 +217,24 @@ static void make_one(struct standby *standby, struct place *place)
     pthread_cond_broadcast(&standby->changed);
 }
 
-/* One that stands by and is of a kind without a template, with the lock held. */
-static struct place *next_kind(struct standby *standby)
+/* When it is nobody's turn: a sandbox of the kind becomes its template. With the lock held; given
+ * up meanwhile. */
+static void make_template(struct standby *standby, struct place *wish)
 {
-    for (size_t i = 0; i < standby->max; i++) {
-        struct place *place = &standby->places[i];
-        struct shape *shape = place->state == PLACE_READY ? shape_of(standby, place->key) : NULL;
-
-        if (!shape)
-            continue;
-        shape->used_ms = time_boot_ms();
-        if (!shape->template && !shape->cannot)
-            return place;
-    }
-    return NULL;
-}
-
-/* When nobody waits: a sandbox of the kind becomes its template. With the lock held; given up
- * meanwhile. */
-static void make_template(struct standby *standby, const struct place *like)
-{
-    const struct standby_kind kind = {&like->spec, &like->config, like->mount};
-    struct shape *shape = shape_of(standby, like->key);
-    struct place place = {0};
+    struct template *template = NULL;
     struct error err;
 
-    copy_kind(&place, &kind);
+    wish->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
-    int64_t room = (place.spec.memory_mib + place.spec.disk_mib) << 20;
-    renew(&place);
-    shape->cannot = !make_cold(standby, &place, &err) ||
-                    !template_make(place.guest, room, &shape->template, &err);
-    if (shape->cannot)
-        log_debug("no template made", LOG_ERR(&err));
-    guest_stop(place.guest);
-    clear(&place);
+    renew(standby, &wish->spec);
+    if (!make_cold(standby, wish, &err) ||
+        !template_make(wish->guest, saved_image_room(&wish->spec), &template, &err))
+        log_info("no template made", LOG_ERR(&err));
+    guest_stop(TAKE(wish->guest));
+    if (!template_pool_settle(standby->pool, wish->key, template, time_boot_ms()))
+        log_info("no room for another template");
     pthread_mutex_lock(&standby->lock);
+    clear(wish);
 }
 
 static void drop(struct standby *standby, struct place *place)
@@ -288,17 +262,31 @@ static void tend(struct standby *standby)
     }
 }
 
-static struct place *next_wanted(struct standby *standby)
-{
-    for (size_t i = 0; i < standby->max; i++)
-        if (standby->places[i].state == PLACE_WANTED)
-            return &standby->places[i];
-    return NULL;
-}
-
 static void wait_a_tick(struct standby *standby)
 {
     wait_ms(&standby->changed, &standby->lock, TICK_MS);
+}
+
+static struct place *next_of(struct place *places, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (places[i].state == PLACE_WANTED)
+            return &places[i];
+    return NULL;
+}
+
+/* Where a start is dear the first that is made becomes the template, and all others are copies. */
+static void make_next(struct standby *standby)
+{
+    struct place *wanted = next_of(standby->places, standby->max);
+    struct place *wish = next_of(standby->wishes, WISHES_MAX);
+
+    if (wish && (!wanted || standby->worker->engine->has_drives))
+        make_template(standby, wish);
+    else if (wanted)
+        make_one(standby, wanted);
+    else
+        wait_a_tick(standby);
 }
 
 static void *standby_main(void *arg)
@@ -307,20 +295,19 @@ static void *standby_main(void *arg)
 
     pthread_mutex_lock(&standby->lock);
     while (!standby->is_closing) {
-        struct place *wanted = next_wanted(standby);
-
-        struct place *kind = standby->worker->saves ? next_kind(standby) : NULL;
-
-        if (wanted)
-            make_one(standby, wanted);
-        else if (kind)
-            make_template(standby, kind);
-        else
-            wait_a_tick(standby);
+        make_next(standby);
         tend(standby);
     }
     pthread_mutex_unlock(&standby->lock);
     return NULL;
+}
+
+/* Templates come on top of the capacity, unless the operator has said how much they may take. */
+static int64_t template_room(const struct worker *worker)
+{
+    int64_t mib = worker->settings->template_cache_max_mib;
+
+    return (mib ? mib : worker->capacity.total.memory_mib / TEMPLATES_PART) << 20;
 }
 
 bool standby_create(struct worker *worker, size_t max, struct standby **standby, struct error *err)
@@ -328,9 +315,11 @@ bool standby_create(struct worker *worker, size_t max, struct standby **standby,
     struct standby *made = alloc(sizeof *made);
 
     *made = (struct standby){.worker = worker, .max = max < PLACES_MAX ? max : PLACES_MAX};
+    template_pool_create(template_room(worker), &made->pool);
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     if (pthread_create(&made->thread, NULL, standby_main, made) != 0) {
+        template_pool_destroy(made->pool);
         free(made);
         return error_set(err, ERR_INTERNAL, "no thread could be made");
     }
@@ -351,8 +340,9 @@ void standby_destroy(struct standby *standby)
         guest_stop(standby->places[i].guest);
         clear(&standby->places[i]);
     }
-    for (size_t i = 0; i < SHAPES_MAX; i++)
-        template_drop(standby->shapes[i].template);
+    for (size_t i = 0; i < WISHES_MAX; i++)
+        clear(&standby->wishes[i]);
+    template_pool_destroy(standby->pool);
     pthread_mutex_destroy(&standby->lock);
     pthread_cond_destroy(&standby->changed);
     free(standby);
@@ -400,6 +390,24 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
     return guest;
 }
 
+struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
+                           struct failure *failure)
+{
+    struct sandbox_spec spec = *kind->spec;
+    uint8_t key[BLAKE2B_LEN];
+    struct error err;
+
+    key_of(kind, key);
+    struct template *template = template_pool_find(standby->pool, key);
+    if (!template)
+        return NULL;
+    renew(standby, &spec);
+    struct guest *guest = copy(standby, template, key, &spec, failure, &err);
+    if (!guest)
+        log_info("no copy of a template", LOG_ERR(&err));
+    return guest;
+}
+
 /* A free place, else the one that was not used for longest and is of another kind. */
 static struct place *choose(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
 {
@@ -420,6 +428,32 @@ static struct place *choose(struct standby *standby, const uint8_t key[BLAKE2B_L
     return n_same == 0 ? oldest : NULL;
 }
 
+static void want(struct standby *standby, struct place *place, const struct standby_kind *kind,
+                 const uint8_t key[BLAKE2B_LEN])
+{
+    copy_kind(place, kind);
+    memcpy(place->key, key, BLAKE2B_LEN);
+    place->state = PLACE_WANTED;
+    place->used_ms = time_boot_ms();
+    pthread_cond_broadcast(&standby->changed);
+}
+
+/* One that is not wished for any more when there is no room for wishes is no loss: the next run of
+ * the kind wishes again. */
+static void wish(struct standby *standby, const struct standby_kind *kind,
+                 const uint8_t key[BLAKE2B_LEN])
+{
+    for (size_t i = 0; i < WISHES_MAX; i++) {
+        struct place *place = &standby->wishes[i];
+
+        if (place->state != PLACE_EMPTY)
+            continue;
+        if (template_pool_claim(standby->pool, key, time_boot_ms()))
+            want(standby, place, kind, key);
+        return;
+    }
+}
+
 void standby_want(struct standby *standby, const struct standby_kind *kind)
 {
     uint8_t key[BLAKE2B_LEN];
@@ -427,16 +461,11 @@ void standby_want(struct standby *standby, const struct standby_kind *kind)
     key_of(kind, key);
     pthread_mutex_lock(&standby->lock);
     struct place *place = standby->is_closing ? NULL : choose(standby, key);
-    if (place) {
-        if (place->state == PLACE_READY)
-            drop(standby, place);
-        if (place->state == PLACE_EMPTY) {
-            copy_kind(place, kind);
-            memcpy(place->key, key, sizeof key);
-            place->state = PLACE_WANTED;
-            place->used_ms = time_boot_ms();
-            pthread_cond_broadcast(&standby->changed);
-        }
-    }
+    if (place && place->state == PLACE_READY)
+        drop(standby, place);
+    if (place && place->state == PLACE_EMPTY)
+        want(standby, place, kind, key);
+    if (standby->worker->saves && !standby->is_closing)
+        wish(standby, kind, key);
     pthread_mutex_unlock(&standby->lock);
 }

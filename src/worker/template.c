@@ -33,13 +33,19 @@ bool template_make(struct guest *guest, int64_t room, struct template **template
         !guest_save_begin(guest, &image, &save, err) || !guest_save_end(&save, err) ||
         !worker->engine->share(worker->host, &image, err))
         return false;
-    struct template *made = alloc(sizeof *made);
-    *made = (struct template){.holders = 1, .image = image};
-    image = (struct saved_image)SAVED_IMAGE_NONE;
-    memcpy(made->nonce, nonce, sizeof nonce);
-    pthread_mutex_init(&made->lock, NULL);
-    *template = made;
+    *template = template_of(&image, nonce);
     return true;
+}
+
+struct template *template_of(struct saved_image *image, const uint8_t nonce[GUEST_NONCE_LEN])
+{
+    struct template *made = alloc(sizeof *made);
+
+    *made = (struct template){.holders = 1, .image = *image};
+    *image = (struct saved_image)SAVED_IMAGE_NONE;
+    memcpy(made->nonce, nonce, GUEST_NONCE_LEN);
+    pthread_mutex_init(&made->lock, NULL);
+    return made;
 }
 
 struct template *template_hold(struct template *template)
@@ -56,6 +62,22 @@ void template_drop(struct template *template)
     saved_image_finish(&template->image);
     pthread_mutex_destroy(&template->lock);
     free(template);
+}
+
+bool template_is_idle(const struct template *template)
+{
+    return atomic_load(&template->holders) == 1;
+}
+
+int64_t template_size(const struct template *template)
+{
+    struct error err;
+    int64_t bytes;
+
+    /* Two descriptors that are open can be asked. */
+    if (!saved_image_size(&template->image, &bytes, &err))
+        abort();
+    return bytes;
 }
 
 bool template_copy(struct template *template, struct worker *worker,

@@ -1,7 +1,8 @@
-/* A sandbox of one kind, saved at the gate: Node waits, no code of anybody is loaded. Every
- * sandbox that stands by is a copy of it, and what a parked run shares with it is stored once.
+/* A sandbox of one kind, saved at the gate: Node waits, no code of anybody is loaded. Sandboxes
+ * that stand by are copies of it, so are those of runs that found none, and what a parked run
+ * shares with it is stored once.
  *
- * Counted: the standby has one, each guest that came of it another.
+ * Counted: the pool has one, who copies it and each guest that came of it another.
  */
 #pragma once
 
@@ -13,8 +14,14 @@ struct template;
 /* Of a launched guest that waits at the gate; the guest is over after it. */
 bool template_make(struct guest *guest, int64_t room, struct template **template,
                    struct error *err) MUST_USE;
+/* Of what was saved and is shared; the image is the template's after it. */
+struct template *template_of(struct saved_image *image, const uint8_t nonce[GUEST_NONCE_LEN]);
 struct template *template_hold(struct template *template); /* accepts NULL */
 void template_drop(struct template *template);             /* accepts NULL */
+
+/* Held by one and nobody else; its memory in bytes. */
+bool template_is_idle(const struct template *template);
+int64_t template_size(const struct template *template);
 
 /* A copy that waits at the gate, with randomness of its own. */
 bool template_copy(struct template *template, struct worker *worker,
