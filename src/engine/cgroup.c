@@ -215,9 +215,12 @@ static bool limit_apply(const struct cgroup_tree *tree, size_t i, const char *na
     }
     switch (bit) {
     case CGROUP_MEMORY:
+        /* Never below the other: first when both are raised, last when they are lowered. Absent
+         * on kernels without swap accounting. */
+        (void)knob_number(tree, i, name, "memory.memsw.limit_in_bytes", limits->memory_bytes,
+                          &ignored);
         if (!knob_number(tree, i, name, "memory.limit_in_bytes", limits->memory_bytes, err))
             return false;
-        /* Absent on kernels without swap accounting. */
         (void)knob_number(tree, i, name, "memory.memsw.limit_in_bytes", limits->memory_bytes,
                           &ignored);
         return true;
