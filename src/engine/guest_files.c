@@ -80,10 +80,16 @@ static bool check_file(const char *folder, struct str list, const char *name, ch
            error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", path);
 }
 
+static bool read_list(const char *folder, char **text, struct error *err)
+{
+    char path[PATH_MAX];
+
+    return path_join(folder, "artefacts.json", path, err) && file_read(path, LIST_MAX, text, err);
+}
+
 bool guest_files_find(const char *folder, struct guest_files *files, struct error *err)
 {
     AUTO_FREE char *text = NULL;
-    char path[PATH_MAX];
 
     *files = (struct guest_files){0};
     if (!folder && !find_beside(files->folder, err))
@@ -92,11 +98,19 @@ bool guest_files_find(const char *folder, struct guest_files *files, struct erro
         return error_set(err, ERR_INVALID, "the path of the guest's folder is too long");
     if (!has_list(files->folder))
         return error_set(err, ERR_NOT_FOUND, "%.160s holds no artefacts.json", files->folder);
-    if (!path_join(files->folder, "artefacts.json", path, err) ||
-        !file_read(path, LIST_MAX, &text, err))
+    if (!read_list(files->folder, &text, err))
         return false;
     return check_file(files->folder, str_of(text), "kernel", files->kernel, files->kernel_digest,
                       err) &&
            check_file(files->folder, str_of(text), "initrd", files->initrd, files->initrd_digest,
                       err);
+}
+
+bool guest_files_unpacked(const struct guest_files *files, char path[PATH_MAX], struct error *err)
+{
+    AUTO_FREE char *text = NULL;
+    char digest[SHA256_HEX];
+
+    return read_list(files->folder, &text, err) &&
+           check_file(files->folder, str_of(text), "vmlinux", path, digest, err);
 }

@@ -19,3 +19,7 @@ struct guest_files {
 /* In the folder that was set, or (NULL) where they are installed or built with this program.
  * ERR_NOT_FOUND: there are none. */
 bool guest_files_find(const char *folder, struct guest_files *files, struct error *err) MUST_USE;
+
+/* The same kernel unpacked, as Firecracker wants it, of a folder that was found. */
+bool guest_files_unpacked(const struct guest_files *files, char path[PATH_MAX],
+                          struct error *err) MUST_USE;

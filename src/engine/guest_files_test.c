@@ -30,16 +30,18 @@ static bool put(const struct folder *folder, const char *name, const char *text)
 /* A folder with both files and the list that goes with them. */
 static bool folder_init(struct folder *folder)
 {
-    char kernel[SHA256_HEX], initrd[SHA256_HEX], list[256];
+    char kernel[SHA256_HEX], initrd[SHA256_HEX], unpacked[SHA256_HEX], list[320];
 
     *folder = (struct folder){"/tmp/helmr-guest-files-XXXXXX"};
     if (!mkdtemp(folder->path))
         return false;
     sha256_of(STR("a kernel"), kernel);
     sha256_of(STR("an initramfs"), initrd);
-    (void)snprintf(list, sizeof list, "{\"kernel\":\"%s\",\"initrd\":\"%s\"}", kernel, initrd);
+    sha256_of(STR("the kernel, unpacked"), unpacked);
+    (void)snprintf(list, sizeof list, "{\"kernel\":\"%s\",\"initrd\":\"%s\",\"vmlinux\":\"%s\"}",
+                   kernel, initrd, unpacked);
     return put(folder, "kernel", "a kernel") && put(folder, "initrd", "an initramfs") &&
-           put(folder, "artefacts.json", list);
+           put(folder, "vmlinux", "the kernel, unpacked") && put(folder, "artefacts.json", list);
 }
 
 TEST(files_that_are_what_the_list_says_are_found_with_their_digests)
@@ -66,6 +68,19 @@ TEST(a_file_that_was_changed_is_not_booted)
     CHECK(folder_init(&folder) && put(&folder, "initrd", "another initramfs"));
     CHECK(!guest_files_find(folder.path, &files, &err) && err.code == ERR_INVALID);
     CHECK(strstr(err.text, "initrd"));
+}
+
+TEST(the_unpacked_kernel_is_what_the_list_says_too)
+{
+    AUTO(folder_finish) struct folder folder = {0};
+    struct guest_files files;
+    char path[PATH_MAX];
+    struct error err = {0};
+
+    CHECK(folder_init(&folder) && guest_files_find(folder.path, &files, &err));
+    CHECK(guest_files_unpacked(&files, path, &err) && strstr(path, "/vmlinux"));
+    CHECK(put(&folder, "vmlinux", "another kernel"));
+    CHECK(!guest_files_unpacked(&files, path, &err) && err.code == ERR_INVALID);
 }
 
 TEST(a_list_that_names_no_kernel_is_refused)
