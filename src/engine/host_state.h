@@ -43,6 +43,7 @@ struct engine_host {
     struct quarantined *quarantined;
     int64_t retried_ms;
     const char *gvisor_platform; /* NULL: not asked yet */
+    int firecracker_changes;     /* enum snapshot_changes: whether it names all of them */
 
     struct reclaimed *reclaimed;
     size_t n_reclaimed;

@@ -1,0 +1,26 @@
+/* Bringing a machine up: what it is made of, told to Firecracker part by part. */
+#pragma once
+
+#include "engine/engine.h"
+#include "engine/firecracker/api.h"
+
+/* Names inside the jail. */
+#define BOOT_KERNEL  "kernel"
+#define BOOT_INITRD  "initrd"
+#define BOOT_ROOT    "root.img"
+#define BOOT_SCRATCH "scratch.img"
+#define BOOT_BUNDLE  "bundle.img"
+#define BOOT_VSOCK   "v.sock"
+
+struct boot {
+    struct machine_api *api;
+    const struct sandbox_spec *spec;
+    const char *tap; /* NULL: no network */
+    int64_t deadline_ms;
+};
+
+/* From nothing to a kernel that runs. */
+bool boot_machine(const struct boot *boot, struct error *err) MUST_USE;
+
+/* Boot time until which one request may take, within the deadline of all. */
+int64_t boot_call_deadline(int64_t deadline_ms);
