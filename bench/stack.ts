@@ -1,6 +1,6 @@
 // The product under test: one data directory, first with `helmr up`, later with the server alone.
 import { execFileSync, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { folder, freePort, note, run, start, stop, until } from "./host.ts";
 
@@ -46,12 +46,7 @@ export async function prepare(build: string): Promise<Stack> {
   const cache = resolve(dirname(build), "image-cache");
   note(`preparing ${base}`);
   await run(helmr, ["image", "bootstrap", "--data-dir", cache, base]);
-  mkdirSync(join(data, "worker"), { recursive: true });
-  // Linked where it can be: copies of a root file system are slow.
-  const flag = statSync(cache).dev === statSync(data).dev ? "-al" : "-a";
-  for (const part of ["oci", "layers"])
-    if (existsSync(join(cache, "worker", part)))
-      execFileSync("cp", [flag, join(cache, "worker", part), join(data, "worker", part)]);
+  execFileSync("tools/lend_images.sh", [join(cache, "worker"), join(data, "worker")]);
   return { build, helmr, port: await freePort(), key: "", child: undefined, running: "" };
 }
 

@@ -27,9 +27,7 @@ trap 'exit 143' TERM
 
 echo "demo: preparing $base (kept in ${cache#"$PWD"/})" >&2
 "$helmr" image bootstrap --data-dir "$cache" "$base" >/dev/null
-mkdir -p "$data/worker"
-cp -al "$cache/worker/oci" "$data/worker/oci"
-[ ! -d "$cache/worker/layers" ] || cp -al "$cache/worker/layers" "$data/worker/layers"
+tools/lend_images.sh "$cache/worker" "$data/worker"
 
 echo "demo: starting helmr up on an empty data directory" >&2
 "$helmr" up --data-dir "$data" --addr "${DEMO_ADDR:-127.0.0.1:3000}" >"$data/up.out" 2>"$data/up.log" &

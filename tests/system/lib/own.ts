@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -67,11 +67,7 @@ async function makeKey(url: string, session: string): Promise<string> {
 
 /** The base images made for these tests, as links in a worker's directory. */
 export function giveBaseImages(workDir: string): void {
-  const cache = `${process.env.SYSTEM_IMAGE_CACHE}/worker`;
-  mkdirSync(workDir, { recursive: true });
-  for (const part of ["oci", "layers"])
-    if (existsSync(`${cache}/${part}`))
-      execFileSync("cp", ["-al", `${cache}/${part}`, `${workDir}/${part}`]);
+  execFileSync("tools/lend_images.sh", [`${process.env.SYSTEM_IMAGE_CACHE}/worker`, workDir]);
 }
 
 export interface OwnOptions {
