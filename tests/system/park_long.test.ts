@@ -1,16 +1,13 @@
-// What takes too long for every change: one run parked again and again, very many parked at once,
-// and a clock that jumps by days.
+// What takes too long for every change: one run parked again and again, and very many parked at once.
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { projects } from "./lib/helmr.ts";
 import { startOwn } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
-import { noSandbox, parked, restart, sandboxes, start, succeeded } from "./lib/waiting.ts";
+import { noSandbox, parked, sandboxes, start, succeeded } from "./lib/waiting.ts";
 
 const cycles = Number(process.env.PARK_CYCLES ?? 200);
 const many = Number(process.env.PARK_MANY ?? 1000);
@@ -90,46 +87,6 @@ suite("many parks", () => {
     for (const [id] of some)
       assert.equal((await succeeded(own, id)).output.hash, hashOf([id], payload.bytes));
     assert.equal((await allParked()).size, many - answers);
-  });
-
-  test("nothing is left", () => own.stopClean());
-});
-
-suite("a clock that jumps", () => {
-  const scope = declaredScope();
-  const folder = mkdtempSync(`${tmpdir()}/helmr-clock-`);
-  const offset = `${folder}/offset`;
-  let own: Own;
-  let deployment = "";
-
-  before(async () => {
-    scope.after(() => rmSync(folder, { recursive: true }));
-    writeFileSync(offset, "-2d");
-    own = await startOwn(scope, {
-      env: {
-        HELMR_WAIT_HOT_TIME: "0s",
-        LD_PRELOAD: "/usr/$LIB/faketime/libfaketimeMT.so.1",
-        FAKETIME_TIMESTAMP_FILE: offset,
-        FAKETIME_DONT_FAKE_MONOTONIC: "1",
-      },
-    });
-    deployment = await own.deployed(`${projects}waits`);
-  });
-
-  test("two days pass while a run is parked", async () => {
-    const waits = await start(own, deployment, "approve", { name: "Ada" });
-    const naps = await start(own, deployment, "naps", { for: "2d" });
-    const wait = await parked(own, waits);
-    await parked(own, naps);
-    assert.ok(Date.now() - wait.createdAt.getTime() > 47 * 3_600_000, "the clock is behind");
-    writeFileSync(offset, "+0");
-    await restart(own);
-    const answeredAt = Date.now();
-    await own.client.tokens.complete(wait.id, { approved: true });
-    const { output } = await succeeded(own, waits);
-    assert.ok(output.now >= answeredAt && output.now <= Date.now(), `${output.now}`);
-    assert.equal(output.content, "Ada before and after");
-    await succeeded(own, naps);
   });
 
   test("nothing is left", () => own.stopClean());
