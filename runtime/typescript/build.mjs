@@ -19,5 +19,13 @@ await build({
 });
 /* `--import` wants a module; the work is in the CommonJS file. */
 writeFileSync("dist/register.mjs", 'import "./register.js";\n');
+/* Found and loaded as a deployed task is: its own file, its types gone. */
+await build({
+  entryPoints: ["src/rehearsal/task.ts", "src/rehearsal/part.ts"],
+  target: common.target,
+  format: "esm",
+  outdir: "dist/rehearsal",
+  outExtension: { ".js": ".ts" },
+});
 /* Without it Node would look for one in every directory above. */
 writeFileSync("dist/package.json", '{"type":"commonjs"}\n');

@@ -7,8 +7,9 @@ import type { Frame } from "./codec.ts";
 import { adoptVariable } from "./environment.ts";
 import { registerResolution } from "./hooks.ts";
 import { STREAM_PAYLOAD } from "./messages.ts";
-import type { AStart } from "./messages.ts";
+import type { APreload, AStart } from "./messages.ts";
 import { adapterVersion, sdkEntry } from "./places.ts";
+import { preload } from "./preload.ts";
 import { prepareRandom } from "./random.ts";
 import { run } from "./run.ts";
 
@@ -29,8 +30,14 @@ function receiveStart(channel: Channel): Frame {
   }
 }
 
-function begin(channel: Channel): void {
-  const frame = receiveStart(channel);
+/** What can be done before anybody's run is known, for all of a kind. It changes no run. */
+async function prepare(channel: Channel, frame: Frame): Promise<void> {
+  channel.send("A_PRELOADED", await preload(decodeBody<APreload>(frame.name, frame.body)));
+}
+
+async function begin(channel: Channel): Promise<void> {
+  let frame = receiveStart(channel);
+  for (; frame.name === "A_PRELOAD"; frame = receiveStart(channel)) await prepare(channel, frame);
   if (frame.name !== "A_START") throw new Error(`${frame.name} came before A_START`);
   const start = decodeBody<AStart>(frame.name, frame.body);
   /* An absent number is 0 on the other side, and no JSON has length 0. */

@@ -5,7 +5,8 @@
 import { writeSync } from "node:fs";
 import { patiently } from "./channel.ts";
 
-function open(fd: number): NodeJS.WritableStream {
+/** Writes to it block. */
+export function openOutput(fd: number): NodeJS.WritableStream {
   const { Writable } = require("node:stream") as typeof import("node:stream");
   const stream = new Writable({
     decodeStrings: false,
@@ -23,11 +24,15 @@ function open(fd: number): NodeJS.WritableStream {
 function replace(name: "stdout" | "stderr", fd: number): void {
   let stream: NodeJS.WritableStream | undefined;
   /* Opened at its first use: a task that prints nothing does not pay for it. */
-  const get = (): NodeJS.WritableStream => (stream ??= open(fd));
+  const get = (): NodeJS.WritableStream => (stream ??= openOutput(fd));
   Object.defineProperty(process, name, { configurable: true, enumerable: true, get });
 }
 
+let isBlocking = false;
+
 export function blockOnOutput(): void {
+  if (isBlocking) return;
+  isBlocking = true;
   replace("stdout", 1);
   replace("stderr", 2);
 }

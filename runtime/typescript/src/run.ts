@@ -1,6 +1,5 @@
 // One run of one task: load, check the payload, call, report, exit. Exactly one of a failed
 // A_LOADED, an A_OUTCOME and the task's own process.exit ends it.
-import { pathToFileURL } from "node:url";
 import type { Channel } from "./channel.ts";
 import { decodeBody } from "./codec.ts";
 import type { Frame } from "./codec.ts";
@@ -8,13 +7,14 @@ import { makeContext } from "./context.ts";
 import type { Running } from "./context.ts";
 import { authorPlace, failureOf, printed } from "./failure.ts";
 import { DependencyMissingError, resolveIn } from "./hooks.ts";
+import { load } from "./load.ts";
 import { makeLog } from "./log.ts";
 import { OUTCOME, STREAM_OUTPUT } from "./messages.ts";
 import type { ACancel, AResult, AStart } from "./messages.ts";
 import { Operations } from "./operations.ts";
 import { blockOnOutput } from "./output.ts";
 import { Parking } from "./parking.ts";
-import { resolutionChain, taskRoot } from "./places.ts";
+import { resolutionChain } from "./places.ts";
 import { definitionOf, parse, PayloadSchemaValidationError, shared } from "./sdk.ts";
 import type { RunRuntime, TaskDefinition } from "./sdk.ts";
 
@@ -23,7 +23,9 @@ const detailsLimit = 65_536;
 const listenAfterMs = 20;
 
 /* Kept before task code could put something else in its place. */
-const exit = process.exit.bind(process);
+const exitProcess: Exit = process.exit.bind(process);
+
+type Exit = (code: number) => void;
 
 function isNothing(payload: unknown): boolean {
   if (payload === null) return true;
@@ -60,12 +62,18 @@ class Attempt {
   readonly #start: AStart;
   readonly #running: Running;
   readonly #operations: Operations;
+  readonly #exit: Exit;
+  #listens: NodeJS.Timeout | undefined;
   #parking: Parking | undefined;
   #phase: "loading" | "running" | "over" = "loading";
 
-  constructor(channel: Channel, start: AStart) {
+  constructor(channel: Channel, start: AStart, exit: Exit) {
     this.#channel = channel;
     this.#start = start;
+    this.#exit = (code) => {
+      clearTimeout(this.#listens);
+      exit(code);
+    };
     const log = makeLog(channel);
     this.#running = makeContext(start, log);
     this.#operations = new Operations(channel);
@@ -85,7 +93,7 @@ class Attempt {
     try {
       const result = task.run(...parameters);
       /* Not at once: it costs as much as a short task takes altogether. */
-      setTimeout(() => this.#listening(), listenAfterMs).unref();
+      this.#listens = setTimeout(() => this.#listening(), listenAfterMs).unref();
       this.#succeed(await result);
     } catch (error) {
       this.#fail("failed", error);
@@ -96,10 +104,7 @@ class Attempt {
     const { module: path = "", export: name = "" } = this.#start;
     const began = performance.now();
     try {
-      const module = (await import(pathToFileURL(`${taskRoot()}/${path}`).href)) as Record<
-        string,
-        unknown
-      >;
+      const module = await load(path);
       const task = definitionOf<TaskDefinition>(module[name], "Task");
       if (task === undefined) throw new Error(`${path} does not export a task as "${name}"`);
       const loadMs = Math.round(performance.now() - began);
@@ -170,7 +175,7 @@ class Attempt {
     this.#operations.whenDrained(() => {
       this.#channel.send("A_OUTCOME", { kind: OUTCOME.succeeded, outputLen: output?.length });
       if (output) this.#channel.sendData(STREAM_OUTPUT, output);
-      exit(0);
+      this.#exit(0);
     });
   }
 
@@ -187,7 +192,7 @@ class Attempt {
         errorStack: stack,
         errorDetails: details(error),
       });
-      exit(1);
+      this.#exit(1);
     });
   }
 
@@ -202,7 +207,7 @@ class Attempt {
       ...authorPlace(error),
       stack,
     });
-    exit(1);
+    this.#exit(1);
   }
 
   #uncaught(error: unknown): void {
@@ -224,9 +229,23 @@ class Attempt {
   }
 }
 
+/** `exit` is called once, when everything is said. */
+export function attempt(
+  channel: Channel,
+  start: AStart,
+  payload: Buffer | undefined,
+  exit: Exit,
+): void {
+  void new Attempt(channel, start, exit).go(payload);
+}
+
 export function run(channel: Channel, start: AStart, payload: Buffer | undefined): void {
-  const { workdir } = JSON.parse(start.options || "{}") as { workdir?: string };
   blockOnOutput();
-  resolveIn(resolutionChain(start.workspacePath, workdir));
-  void new Attempt(channel, start).go(payload);
+  resolveIn(resolutionChain(start.workspacePath, workdirOf(start)));
+  attempt(channel, start, payload, exitProcess);
+}
+
+/** Where bare imports are looked for besides the workspace: the image's own directory. */
+export function workdirOf({ options }: { options?: string | undefined }): string | undefined {
+  return (JSON.parse(options || "{}") as { workdir?: string }).workdir;
 }

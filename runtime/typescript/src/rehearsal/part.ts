@@ -1,0 +1,1 @@
+export const greeting = (payload: { name: string }): string => `hello, ${payload.name}`;
