@@ -1,0 +1,29 @@
+/* What the process of a machine can see and do, should its guest get out: next to nothing.
+ *
+ * It has cgroups, pids, mounts, names and a network of its own, the user and group of its slot, no
+ * capability and no way to get one. Of the host's files it sees the system's programs and
+ * libraries, which it cannot change; whatever else it uses it has inherited as a descriptor.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "engine/cgroup.h"
+
+struct jail {
+    int procs[CGROUP_HIERARCHIES_MAX]; /* to join */
+    size_t n_procs;
+    int worker;          /* a pidfd: if it has died meanwhile, nothing is started */
+    unsigned user;       /* and group */
+    bool is_accelerated; /* gets /dev/kvm */
+};
+
+/* Makes the descriptors, all of them above those that a child is given. */
+bool jail_open(struct jail *jail, const struct cgroup_tree *tree, const char *group, unsigned user,
+               struct error *err) MUST_USE;
+void jail_close(struct jail *jail);
+
+/* For process_spec.prepare, with .new_pids set. */
+bool jail_enter(void *jail, struct error *err) MUST_USE;

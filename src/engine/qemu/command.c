@@ -1,0 +1,158 @@
+#include "engine/qemu/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/net/network.h"
+#include "protocol/message.h"
+
+struct writer {
+    struct qemu_args *args;
+    size_t n, len;
+    bool is_full;
+};
+
+static void put(struct writer *writer, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void put(struct writer *writer, const char *fmt, ...)
+{
+    char *at = writer->args->text + writer->len;
+    size_t room = QEMU_TEXT_MAX - writer->len;
+    va_list values;
+
+    va_start(values, fmt);
+    int len = vsnprintf(at, room, fmt, values);
+    va_end(values);
+    writer->is_full |= len < 0 || (size_t)len >= room || writer->n == QEMU_ARGS_MAX;
+    if (writer->is_full)
+        return;
+    writer->args->argv[writer->n++] = at;
+    writer->len += (size_t)len + 1;
+}
+
+static void put_all(struct writer *writer, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put(writer, "%s", words[i]);
+}
+
+static void put_machine(struct writer *writer, const struct qemu_command *command)
+{
+    static const char *const bare[] = {
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name",
+    };
+
+    put(writer, "%s", command->binary);
+    put_all(writer, bare, COUNT_OF(bare));
+    put(writer, "%s", command->name);
+    put(writer, "-M");
+    put(writer, "microvm,acpi=on,rtc=on,isa-serial=off,suppress-vmdesc=on,memory-backend=m0");
+    put(writer, "-accel");
+    put(writer, command->is_accelerated ? "kvm" : "tcg,tb-size=128");
+    put(writer, "-global");
+    put(writer, "migration.send-configuration=off");
+    put(writer, "-cpu");
+    put(writer, command->is_accelerated ? "host" : "max");
+    put(writer, "-smp");
+    put(writer, "%d", command->vcpus);
+    put(writer, "-m");
+    put(writer, "%lld", (long long)command->memory_mib);
+    put(writer, "-object");
+    put(writer, "memory-backend-file,id=m0,size=%lldM,mem-path=/proc/self/fd/%d,share=%s",
+        (long long)command->memory_mib, QEMU_FD_MEMORY, command->is_copy ? "off" : "on");
+}
+
+/* Without hardware the guest measures its clock against one that the host may not run for a
+ * while, and gives up; and what protects from the processor's guesses only costs. */
+static void put_boot(struct writer *writer, const struct qemu_command *command)
+{
+    char ticks[64] = "";
+
+    if (command->tsc_khz > 0)
+        snprintf(ticks, sizeof(ticks), " tsc_early_khz=%ld", command->tsc_khz);
+    put(writer, "-kernel");
+    put(writer, "/proc/self/fd/%d", QEMU_FD_KERNEL);
+    put(writer, "-initrd");
+    put(writer, "/proc/self/fd/%d", QEMU_FD_INITRD);
+    put(writer, "-append");
+    put(writer,
+        "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests%s%s helmr.channel=serial "
+        "helmr.abi=%d helmr.drives=root,scratch%s",
+        command->is_accelerated ? "" : " mitigations=off", ticks, (int)MESSAGE_ABI,
+        command->has_bundle ? ",bundle" : "");
+}
+
+static void put_drive(struct writer *writer, const char *name, enum qemu_fd fd, const char *options)
+{
+    put(writer, "-drive");
+    put(writer, "id=%s,if=none,format=raw,file=/proc/self/fd/%d,file.locking=off,%s", name, fd,
+        options);
+    put(writer, "-device");
+    put(writer, "virtio-blk-device,drive=%s,serial=helmr-%s", name, name);
+}
+
+static void put_network(struct writer *writer, enum qemu_network network)
+{
+    if (network == QEMU_NETWORK_NONE)
+        return;
+    put(writer, "-netdev");
+    if (network == QEMU_NETWORK_TAP)
+        put(writer, "tap,id=n0,fd=%d", QEMU_FD_TAP);
+    else
+        put(writer, "user,id=n0,ipv6=off,net=198.18.0.0/30,host=198.18.0.1,dns=198.18.0.1");
+    put(writer, "-device");
+    put(writer, "virtio-net-device,netdev=n0,mac=" NETWORK_GUEST_MAC);
+}
+
+static void put_devices(struct writer *writer, const struct qemu_command *command)
+{
+    static const char *const random[] = {
+        "-object",
+        "rng-random,id=r0,filename=/dev/urandom",
+        "-device",
+        "virtio-rng-device,rng=r0",
+    };
+
+    put_drive(writer, "root", QEMU_FD_ROOT, "readonly=on");
+    put_drive(writer, "scratch", QEMU_FD_SCRATCH, "cache=unsafe,discard=unmap");
+    if (command->has_bundle)
+        put_drive(writer, "bundle", QEMU_FD_BUNDLE, "readonly=on");
+    put(writer, "-device");
+    put(writer, "virtio-serial-device");
+    put(writer, "-chardev");
+    put(writer, "socket,id=ch,fd=%d", QEMU_FD_CHANNEL);
+    put(writer, "-device");
+    put(writer, "virtserialport,chardev=ch,name=helmr.channel");
+    put_all(writer, random, COUNT_OF(random));
+    put_network(writer, command->network);
+}
+
+static void put_control(struct writer *writer, const struct qemu_command *command)
+{
+    put(writer, "-chardev");
+    put(writer, "socket,id=mon,fd=%d", QEMU_FD_MONITOR);
+    put(writer, "-mon");
+    put(writer, "chardev=mon,mode=control");
+    put(writer, "-sandbox");
+    put(writer, "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+    if (command->is_restored) {
+        put(writer, "-incoming");
+        put(writer, "fd:%d", QEMU_FD_DEVICES);
+    }
+}
+
+bool qemu_command_make(const struct qemu_command *command, struct qemu_args *args,
+                       struct error *err)
+{
+    struct writer writer = {.args = args};
+
+    if (command->vcpus < 1 || command->memory_mib < 1)
+        return error_set(err, ERR_INVALID, "a machine has a processor and memory");
+    put_machine(&writer, command);
+    if (!command->is_restored)
+        put_boot(&writer, command);
+    put_devices(&writer, command);
+    put_control(&writer, command);
+    args->argv[writer.n] = NULL;
+    return !writer.is_full || error_set(err, ERR_TOO_LARGE, "the command line is too long");
+}

@@ -1,0 +1,50 @@
+/* The command line of one machine.
+ *
+ * Everything it touches is a descriptor it inherits: channel, monitor, memory, disks, kernel. It
+ * needs no path of the host. A restored machine has the same devices in the same order as the one
+ * that was saved; what only booting needs is left out of it, since it would be read into memory
+ * once per machine.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The numbers under which the process finds what it inherits. */
+enum qemu_fd {
+    QEMU_FD_CHANNEL = 3,
+    QEMU_FD_MONITOR,
+    QEMU_FD_MEMORY,
+    QEMU_FD_ROOT,
+    QEMU_FD_SCRATCH,
+    QEMU_FD_BUNDLE,  /* perhaps */
+    QEMU_FD_TAP,     /* perhaps */
+    QEMU_FD_KERNEL,  /* to boot */
+    QEMU_FD_INITRD,  /* to boot */
+    QEMU_FD_DEVICES, /* to go on from what was saved */
+};
+
+enum qemu_network { QEMU_NETWORK_NONE, QEMU_NETWORK_TAP, QEMU_NETWORK_USER };
+
+struct qemu_command {
+    const char *binary, *name;
+    bool is_accelerated;
+    int vcpus;
+    int64_t memory_mib;
+    bool is_copy;     /* of memory that others map too: changed pages are its own */
+    bool is_restored; /* goes on from saved devices */
+    bool has_bundle;
+    enum qemu_network network;
+    long tsc_khz; /* 0: the guest finds out */
+};
+
+enum { QEMU_ARGS_MAX = 80, QEMU_TEXT_MAX = 4096 };
+
+struct qemu_args {
+    const char *argv[QEMU_ARGS_MAX + 1];
+    char text[QEMU_TEXT_MAX];
+};
+
+bool qemu_command_make(const struct qemu_command *command, struct qemu_args *args,
+                       struct error *err) MUST_USE;
