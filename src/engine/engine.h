@@ -47,7 +47,7 @@ struct sandbox_drives {
 /* What to start. All paths are absolute and on the host. */
 struct sandbox_spec {
     char id[ID_TEXT];     /* the instance */
-    const char *kind;     /* owner marker: run, build, probe */
+    const char *kind;     /* owner marker: run, template, build, probe */
     const char *lease_id; /* or NULL */
     int64_t epoch;
     enum sandbox_layout layout;

@@ -17,7 +17,7 @@ struct engine_host;
 enum { RECORD_KIND_MAX = 16 };
 
 struct record_owner {
-    char kind[RECORD_KIND_MAX]; /* run build probe pool stray */
+    char kind[RECORD_KIND_MAX]; /* run template build probe pool stray */
     char lease_id[ID_TEXT];     /* or empty */
     int64_t epoch;
     char boot_id[ID_TEXT];

@@ -227,6 +227,7 @@ static void make_template(struct standby *standby, struct place *wish)
     wish->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
     renew(standby, &wish->spec);
+    wish->spec.kind = "template";
     if (!make_cold(standby, wish, &err) ||
         !template_make(wish->guest, saved_image_room(&wish->spec), &template, &err))
         log_info("no template made", LOG_ERR(&err));
@@ -438,6 +439,15 @@ static void want(struct standby *standby, struct place *place, const struct stan
     pthread_cond_broadcast(&standby->changed);
 }
 
+/* Whoever wants nothing made ahead gets no templates either, unless a start is dear. */
+static bool keeps_templates(const struct standby *standby)
+{
+    const struct worker *worker = standby->worker;
+
+    return worker->saves && !standby->is_closing &&
+           (standby->max > 0 || worker->engine->has_drives);
+}
+
 /* One that is not wished for any more when there is no room for wishes is no loss: the next run of
  * the kind wishes again. */
 static void wish(struct standby *standby, const struct standby_kind *kind,
@@ -465,7 +475,7 @@ void standby_want(struct standby *standby, const struct standby_kind *kind)
         drop(standby, place);
     if (place && place->state == PLACE_EMPTY)
         want(standby, place, kind, key);
-    if (standby->worker->saves && !standby->is_closing)
+    if (keeps_templates(standby))
         wish(standby, kind, key);
     pthread_mutex_unlock(&standby->lock);
 }

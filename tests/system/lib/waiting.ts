@@ -1,6 +1,6 @@
 // Runs that wait, as a test sees them come to a stop and go on.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { RunSnapshot, Wait } from "@helmr/sdk";
 import type { EventRecord } from "./installation.ts";
 import { ready, until } from "./own.ts";
@@ -63,14 +63,22 @@ export async function parked(own: Own, id: string, after?: string): Promise<Wait
   return wait as unknown as Wait;
 }
 
-/* What a worker has for itself: the process that watches over it, and networks made in advance. */
-function isSpare(own: Own, found: string): boolean {
-  const [, kind, what] = /^(\w+): (.*)$/.exec(found) ?? [];
-  if (kind === "process") return / guard helmr /.test(found);
-  return own.workers.some(({ workDir }) => {
-    const owner = `${workDir}/instances/${what}/owner`;
-    return existsSync(owner) && /\bpool\b/.test(readFileSync(owner, "utf8"));
+/* Instances that a worker makes for itself: networks in advance, and what becomes a template. */
+const spares = (own: Own): string[] =>
+  own.workers.flatMap(({ workDir }) => {
+    const folder = `${workDir}/instances`;
+    if (!existsSync(folder)) return [];
+    return readdirSync(folder).filter((id) => {
+      const owner = `${folder}/${id}/owner`;
+      return existsSync(owner) && /\b(pool|template)\b/.test(readFileSync(owner, "utf8"));
+    });
   });
+
+/* What a worker has for itself: the process that watches over it, and its spare instances. The
+ * processes of a sandbox name it in full, or by the end of its id. */
+function isSpare(own: Own, found: string): boolean {
+  if (/^process: .* guard helmr /.test(found)) return true;
+  return spares(own).some((id) => found.includes(id) || found.includes(id.slice(-12)));
 }
 
 /** Processes and folders of sandboxes that are there now. */
