@@ -166,8 +166,8 @@ static bool start(struct build *build, struct error *err)
     struct lease *lease = build->lease;
     struct wire_start message = {
         .fence = {build->worker->link.epoch, lease->sequence, str_of(lease->id)},
-        .engine = str_of(build->worker->engine->name),
-        .grade = str_of(engine_grade_name(build->worker->engine->grade)),
+        .engine = str_of(build->worker->build_engine->name),
+        .grade = str_of(engine_grade_name(build->worker->build_engine->grade)),
         .start = STR("boot"),
     };
     struct wire_lease_times times = {0};

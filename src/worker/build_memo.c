@@ -57,7 +57,7 @@ static const char *path_of(struct build *build)
         build->grant->source.digest,
         str_of(build->worker->platform.digest),
         str_of(build->base.digest),
-        str_of(build->worker->engine->name),
+        str_of(build->worker->build_engine->name),
     };
     AUTO(sha256_finish) struct sha256 hash;
     char key[SHA256_HEX];

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "protocol/message.h"
 #include "worker/compat.h"
+#include "worker/probe.h"
 
 enum { CALL_TIMEOUT_MS = 15 * 1000, ENROL_MS = 60 * 1000, CREDENTIAL_MAX = 512, LIST_MAX = 32 };
 
@@ -216,18 +217,11 @@ static struct json_list probe_list(struct worker *worker, struct arena *arena)
     return (struct json_list){list, worker->n_probes};
 }
 
-static const char *build_of(const struct worker *worker)
-{
-    for (size_t i = 0; i < worker->n_probes; i++)
-        if (strcmp(worker->probes[i].name, worker->engine->name) == 0)
-            return worker->probes[i].build;
-    return "";
-}
-
 bool enrol_activate(struct worker *worker, struct line *line, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct room total = worker->capacity.total;
+    const char *kernel = worker->guest_files.kernel_digest;
     struct utsname host;
     struct wire_state answer;
 
@@ -246,9 +240,11 @@ bool enrol_activate(struct worker *worker, struct line *line, struct error *err)
                            .labels = split_labels(worker->settings->labels, &arena),
                            .engine = str_of(worker->engine->name),
                            .grade = str_of(engine_grade_name(worker->engine->grade)),
-                           .engine_build = str_of(build_of(worker)),
+                           .engine_build = str_of(probe_of(worker, worker->engine)->build),
+                           .accelerated = worker->accelerated,
                            .probes = probe_list(worker, &arena),
-                           .rootfs_digest = str_of(worker->platform.digest),
+                           .rootfs_digest = str_of(compat_rootfs_digest(worker)),
+                           .kernel_digest = kernel[0] ? str_of(kernel) : (struct str){0},
                            .guest_abi = MESSAGE_ABI,
                            .vcpus = total.cpu_millis / 1000,
                            .memory_mib = total.memory_mib,

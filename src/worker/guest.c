@@ -303,6 +303,12 @@ struct guest *guest_make(struct worker *worker, struct lease *lease, struct fail
     return made;
 }
 
+/* Builds may have another engine than runs. */
+static const struct engine *engine_of(const struct worker *worker, const struct sandbox_spec *spec)
+{
+    return strcmp(spec->kind, "build") == 0 ? worker->build_engine : worker->engine;
+}
+
 bool guest_start(struct worker *worker, struct lease *lease, const struct sandbox_spec *spec,
                  struct failure *failure, struct guest **guest, struct error *err)
 {
@@ -310,7 +316,7 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
 
     if (!guest_hold_files(made, spec, err))
         return guest_fail(made, "start", "mount_failed", err);
-    if (!worker->engine->start(worker->host, spec, &made->instance, err))
+    if (!engine_of(worker, spec)->start(worker->host, spec, &made->instance, err))
         return guest_fail(made, "start", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);
@@ -537,6 +543,7 @@ bool guest_release(struct guest *guest, struct message_a_start *start, struct st
 
 bool guest_end_instance(struct guest *guest)
 {
+    const char *engine = guest->instance ? instance_engine(guest->instance)->name : "";
     struct error err;
 
     loop_remove(TAKE(guest->socket));
@@ -546,8 +553,7 @@ bool guest_end_instance(struct guest *guest)
     channel_finish(&guest->channel);
     if (instance_destroy(TAKE(guest->instance), &err))
         return true;
-    log_error("instance quarantined", LOG_STR("engine", guest->worker->engine->name),
-              LOG_ERR(&err));
+    log_error("instance quarantined", LOG_STR("engine", engine), LOG_ERR(&err));
     return false;
 }
 

@@ -46,7 +46,7 @@ static const char *rig_open(struct rig *rig, const struct engine *engine, const 
     struct error err = {0};
 
     rig->out.max = MIB(1);
-    rig->worker.engine = engine;
+    rig->worker.engine = rig->worker.build_engine = engine;
     if (!fixture_open(&rig->fixture))
         return "there is no folder";
     const char *why = fixture_agent(&rig->fixture, runtime);

@@ -1,10 +1,29 @@
 #include "worker/host_room.h"
 
+#include <string.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-enum { MIB = 1024 * 1024, DEFAULT_DISK_MIB = 8192, SLOTS_PER_CPU = 2, SLOTS_MAX = 256 };
+#include "base/attr.h"
+
+enum {
+    MIB = 1024 * 1024,
+    DEFAULT_DISK_MIB = 8192,
+    DEFAULT_MEMORY_MIB = 2048, /* of a sandbox that asks for nothing else */
+    SLOTS_PER_CPU = 2,
+    SLOTS_MAX = 256,
+};
+
+static const struct overhead {
+    const char *engine;
+    bool accelerated;
+    int64_t mib;
+} overheads[] = {
+    {"firecracker", true,  64 },
+    {"qemu",        true,  128},
+    {"qemu",        false, 384}, /* what it translated of the guest's instructions */
+};
 
 bool host_room(const struct worker_settings *settings, struct room *room, struct error *err)
 {
@@ -36,4 +55,28 @@ bool host_room(const struct worker_settings *settings, struct room *room, struct
         return error_set(err, ERR_UNAVAILABLE, "%s has only %lld MiB free", settings->work_dir,
                          (long long)free_disk);
     return true;
+}
+
+int64_t host_room_overhead_mib(const char *engine, bool accelerated)
+{
+    for (size_t i = 0; i < COUNT_OF(overheads); i++)
+        if (strcmp(overheads[i].engine, engine) == 0 && overheads[i].accelerated == accelerated)
+            return overheads[i].mib;
+    return 0;
+}
+
+bool host_room_keep_back(const struct worker_settings *settings, int64_t overhead_mib,
+                         struct room *room, struct error *err)
+{
+    if (settings->memory_mib != 0)
+        return true;
+    while (settings->execution_slots == 0 && room->slots > 1 &&
+           room->memory_mib - room->slots * overhead_mib < DEFAULT_MEMORY_MIB)
+        room->slots--;
+    room->memory_mib -= room->slots * overhead_mib;
+    return room->memory_mib > 0 ||
+           error_set(err, ERR_UNAVAILABLE,
+                     "the memory of this host is too small for %lld sandboxes, of which each takes "
+                     "%lld MiB besides its own",
+                     (long long)room->slots, (long long)overhead_mib);
 }

@@ -176,6 +176,7 @@ bool run_pass_gate(struct run *run, struct error *err)
         .fence = run_fence(run),
         .engine = str_of(run->worker->engine->name),
         .grade = str_of(engine_grade_name(run->worker->engine->grade)),
+        .accelerated = run->worker->accelerated,
         .start = str_of(run->start),
         .start_ms = time_boot_ms() - run->begun_ms,
         .phases = {run->phases, run->n_phases},

@@ -39,6 +39,24 @@ static bool take_host(struct worker *worker, struct error *err)
     return !set->network_enabled || engine_host_network_preflight(worker->host, err);
 }
 
+/* Known by their digests to whoever resumes a run of this worker. */
+static bool find_guest_files(struct worker *worker, struct error *err)
+{
+    const char *folder = worker->settings->guest_dir;
+
+    return !worker->engine->has_drives ||
+           guest_files_find(folder[0] ? folder : NULL, &worker->guest_files, err);
+}
+
+static bool choose_engines(struct worker *worker, struct error *err)
+{
+    return probe_choose(worker, err) && find_guest_files(worker, err) &&
+           host_room_keep_back(worker->settings,
+                               host_room_overhead_mib(worker->engine->name, worker->accelerated),
+                               &worker->capacity.total, err) &&
+           compat_find(worker, err);
+}
+
 static bool prepare(struct worker *worker, struct error *err)
 {
     const struct worker_settings *set = worker->settings;
@@ -46,8 +64,7 @@ static bool prepare(struct worker *worker, struct error *err)
     return directory_make(set->work_dir, 0700, err) && directory_make(set->images_dir, 0755, err) &&
            host_room(set, &worker->capacity.total, err) && take_host(worker, err) &&
            platform_prepare(set->images_dir, &worker->platform, err) &&
-           image_store_open(set->work_dir, &worker->images, err) && probe_choose(worker, err) &&
-           compat_find(worker, err);
+           image_store_open(set->work_dir, &worker->images, err) && choose_engines(worker, err);
 }
 
 static bool join_server(struct worker *worker, struct error *err)

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "blob/seal.h"
 #include "engine/engine.h"
+#include "engine/guest_files.h"
 #include "image/image.h"
 #include "worker/capacity.h"
 #include "worker/lease.h"
@@ -25,8 +26,11 @@ struct worker {
     struct lease_table leases;
     struct capacity capacity;
     struct engine_host *host;
-    const struct engine *engine;
-    bool saves; /* it was proved to save sandboxes and to bring them back */
+    const struct engine *engine;       /* of runs */
+    const struct engine *build_engine; /* of builds; NULL: it takes none */
+    bool saves;       /* the engine of runs was proved to save sandboxes and to bring them back */
+    bool accelerated; /* its microVMs run with KVM */
+    struct guest_files guest_files; /* what they boot; empty where it has none */
     struct engine_result probes[4];
     size_t n_probes;
     struct image_store *images;
