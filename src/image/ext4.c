@@ -57,15 +57,16 @@ bool ext4_write(const struct ext4_plan *plan, int fd, struct error *err)
 bool ext4_write_tree(int folder, int fd, int64_t size_bytes, struct str seed, struct error *err)
 {
     AUTO(ext4_tree_finish)
-    struct ext4_tree tree = {.is_project = true, .view = {.layers = {folder}, .n = 1}};
+    struct ext4_tree tree = {
+        .is_project = true, .view = {.layers = {folder}, .n = 1}
+    };
 
     return write_tree(&tree, fd, size_bytes, seed, err) || error_wrap(err, "making a drive");
 }
 
 bool ext4_make_empty(int fd, int64_t size_bytes, struct error *err)
 {
-    struct ext4_node root = {
-        .inode = EXT4_ROOT_INODE, .mode = S_IFDIR | 0755, .links = 2};
+    struct ext4_node root = {.inode = EXT4_ROOT_INODE, .mode = S_IFDIR | 0755, .links = 2};
     AUTO(ext4_out_finish) struct ext4_out out = {0};
     AUTO(ext4_super_finish) ext2_filsys fs = NULL;
     struct ext4_identity identity;

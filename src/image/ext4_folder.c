@@ -1,4 +1,5 @@
-/* A folder's blocks: one block of entries, or a tree over blocks sorted by the hash of the names. */
+/* A folder's blocks: one block of entries, or a tree over blocks sorted by the hash of the names.
+ */
 #include <ext2fs/ext2fs.h>
 
 #include "base/own.h"

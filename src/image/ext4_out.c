@@ -38,8 +38,8 @@ uint32_t ext4_out_block(const struct ext4_out *out)
 bool ext4_out_flush(struct ext4_out *out, struct error *err)
 {
     for (size_t done = 0; done < out->used;) {
-        ssize_t n = pwrite(out->fd, out->buffer + done, out->used - done,
-                           out->offset + (int64_t)done);
+        ssize_t n =
+            pwrite(out->fd, out->buffer + done, out->used - done, out->offset + (int64_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -97,8 +97,9 @@ static void fill_node(uint8_t *node, size_t max, const struct ext4_run *runs, si
     };
     for (size_t i = 0; i < n; i++)
         if (depth == 0)
-            extents[i] = (struct ext3_extent){
-                .ee_block = runs[i].at, .ee_len = (uint16_t)runs[i].n, .ee_start = runs[i].block};
+            extents[i] = (struct ext3_extent){.ee_block = runs[i].at,
+                                              .ee_len = (uint16_t)runs[i].n,
+                                              .ee_start = runs[i].block};
         else
             nodes[i] = (struct ext3_extent_idx){.ei_block = runs[i].at, .ei_leaf = runs[i].block};
 }

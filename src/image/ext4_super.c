@@ -207,8 +207,8 @@ static void fill_inode(struct ext2_inode_large *inode, const struct ext4_node *n
     inode->i_extra_isize = sizeof *inode - EXT2_GOOD_OLD_INODE_SIZE;
     /* Over the limit a folder's links are not counted. */
     inode->i_links_count = node->links > 65000 ? 1 : (uint16_t)node->links;
-    bool has_extents = S_ISREG(node->mode) || S_ISDIR(node->mode) ||
-                       (S_ISLNK(node->mode) && !node->is_text);
+    bool has_extents =
+        S_ISREG(node->mode) || S_ISDIR(node->mode) || (S_ISLNK(node->mode) && !node->is_text);
     if (has_extents)
         inode->i_flags |= EXT4_EXTENTS_FL;
     if (node->is_indexed)
@@ -229,8 +229,8 @@ static bool put_attributes(ext2_filsys fs, const struct ext4_node *node, struct 
 
     for (size_t i = 0; !code && i < node->n_attributes; i++) {
         const struct ext4_attribute *attribute = &node->attributes[i];
-        code = ext2fs_xattr_set(handle, attribute->name, attribute->value.ptr,
-                                attribute->value.len);
+        code =
+            ext2fs_xattr_set(handle, attribute->name, attribute->value.ptr, attribute->value.len);
     }
     if (code == EXT2_ET_EA_NO_SPACE)
         return error_set(err, ERR_TOO_LARGE, "extended attributes of a file take over %d bytes",
@@ -244,8 +244,7 @@ bool ext4_put_inode(ext2_filsys fs, const struct ext4_node *node, struct error *
 
     fill_inode(&inode, node);
     ext2fs_inode_alloc_stats2(fs, node->inode, +1, S_ISDIR(node->mode));
-    long code =
-        ext2fs_write_inode_full(fs, node->inode, (struct ext2_inode *)&inode, sizeof inode);
+    long code = ext2fs_write_inode_full(fs, node->inode, (struct ext2_inode *)&inode, sizeof inode);
     if (code)
         return ext4_fail(err, code, "write an inode");
     return !node->n_attributes || put_attributes(fs, node, err);

@@ -82,8 +82,7 @@ static struct ext4_node *add_node(struct ext4_tree *tree, const struct stat *fac
     bool is_open = S_ISDIR(facts->st_mode) || (facts->st_mode & 0111);
     mode_t plain = S_ISLNK(facts->st_mode) ? 0777 : is_open ? 0755 : 0644;
 
-    node->inode =
-        tree->n_nodes ? EXT4_FIRST_INODE - 1 + (uint32_t)tree->n_nodes : EXT4_ROOT_INODE;
+    node->inode = tree->n_nodes ? EXT4_FIRST_INODE - 1 + (uint32_t)tree->n_nodes : EXT4_ROOT_INODE;
     node->mode = (uint16_t)facts->st_mode;
     node->links = S_ISDIR(facts->st_mode) ? 2 : 0;
     if (tree->is_project) {
