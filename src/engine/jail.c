@@ -53,7 +53,7 @@ void jail_close(struct jail *jail)
 
 /* From here on: between fork and exec. */
 
-static bool join_groups(const struct jail *jail, struct error *err)
+bool jail_join(const struct jail *jail, struct error *err)
 {
     struct pollfd worker = {.fd = jail->worker, .events = POLLIN};
 
@@ -167,7 +167,7 @@ bool jail_enter(void *arg, struct error *err)
 
     if (jail->is_accelerated && stat("/dev/kvm", &device) < 0)
         return error_errno(err, "look at /dev/kvm");
-    if (!join_groups(jail, err))
+    if (!jail_join(jail, err))
         return false;
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET) < 0)
         return error_errno(err, "new namespaces");

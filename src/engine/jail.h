@@ -25,5 +25,8 @@ bool jail_open(struct jail *jail, const struct cgroup_tree *tree, const char *gr
                struct error *err) MUST_USE;
 void jail_close(struct jail *jail);
 
+/* Between fork and exec: only the cgroups, for who is jailed by another program afterwards. */
+bool jail_join(const struct jail *jail, struct error *err) MUST_USE;
+
 /* For process_spec.prepare, with .new_pids set. */
 bool jail_enter(void *jail, struct error *err) MUST_USE;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "engine/jail.h"
 #include "engine/mount.h"
 
 enum { CPU_PERIOD_US = 100000, PID_FILE_MAX = 16 };
@@ -96,31 +97,17 @@ void jailer_line_make(const struct jailer_plan *plan, struct jailer_line *line)
 /* What the child needs, all of it made before the fork. */
 struct child {
     const struct files *files;
-    int procs[CGROUP_HIERARCHIES_MAX];
-    size_t n_procs;
+    struct jail jail;
     bool has_netns;
-    pid_t worker;
 };
-
-static void child_finish(struct child *child)
-{
-    for (size_t i = 0; i < child->n_procs; i++)
-        auto_close(&child->procs[i]);
-}
 
 static bool child_prepare(void *arg, struct error *err)
 {
     const struct child *child = arg;
-    struct rlimit no_core = {0};
+    const struct rlimit no_core = {0};
 
-    for (size_t i = 0; i < child->n_procs; i++) {
-        if (write(child->procs[i], "0", 1) != 1)
-            return error_errno(err, "join the cgroup");
-    }
-
-    /* From here on the guard finds this process; before, it might have looked in vain. */
-    if (getppid() != child->worker)
-        return error_set(err, ERR_CANCELLED, "the worker is gone");
+    if (!jail_join(&child->jail, err))
+        return false;
     (void)setrlimit(RLIMIT_CORE, &no_core);
 
     /* A machine without a network has no need to see the host's either. */
@@ -132,8 +119,7 @@ static bool child_prepare(void *arg, struct error *err)
 static bool jailer_start(struct instance *instance, const struct jailer_line *line,
                          const struct files *files, int log, bool has_netns, struct error *err)
 {
-    const struct cgroup_tree *tree = &instance->host->cgroups;
-    AUTO(child_finish) struct child child = {.files = files, .has_netns = has_netns};
+    struct child child = {.files = files, .has_netns = has_netns};
     const struct process_spec spec = {
         .argv = line->args,
         .cwd = "/",
@@ -144,11 +130,11 @@ static bool jailer_start(struct instance *instance, const struct jailer_line *li
         .prepare_arg = &child,
     };
 
-    child.worker = getpid();
-    if (!cgroup_open_procs(tree, instance->launch_group, child.procs, err))
-        return false;
-    child.n_procs = tree->n;
-    return process_start(&spec, &instance->process, err);
+    bool ok = jail_open(&child.jail, &instance->host->cgroups, instance->launch_group,
+                        instance_user(instance), err) &&
+              process_start(&spec, &instance->process, err);
+    jail_close(&child.jail);
+    return ok;
 }
 
 /* Whether the process, which is held, is one of the instance's cgroup. */
