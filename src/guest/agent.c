@@ -143,11 +143,19 @@ static void take_ping(struct agent *agent, const struct message_ping *ping)
     if (statvfs(SANDBOX_ROOT, &scratch) == 0)
         pong.scratch_kib = (scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize / 1024;
     agent_send(agent, MESSAGE_PONG, &pong);
+    if (agent->boot && ping->realtime_ns)
+        clock_follow(&agent->clock, ping->realtime_ns);
     if (agent->is_frozen)
         return;
     loop_cancel(agent->dead_man);
     uint64_t left = ping->left_ms < INT32_MAX ? ping->left_ms : INT32_MAX;
     agent->dead_man = loop_after(agent->loop, (int64_t)left, freeze, agent);
+}
+
+void agent_set_clock(struct agent *agent, uint64_t realtime_ns)
+{
+    agent->clock = (struct clock_watch){0};
+    clock_set(realtime_ns);
 }
 
 static void take_setup(struct agent *agent, const struct message_setup *setup)
@@ -160,6 +168,8 @@ static void take_setup(struct agent *agent, const struct message_setup *setup)
         refuse_text(agent, setup->id, "setup", "the sandbox has been set up before");
         return;
     }
+    if (agent->boot)
+        agent_set_clock(agent, setup->realtime_ns);
     bool is_bootable = !agent->boot || !agent->boot->fault.text[0];
     if (!is_bootable)
         err = agent->boot->fault;

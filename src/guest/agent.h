@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "guest/clock.h"
 #include "guest/reestablish.h"
 #include "guest/resync.h"
 #include "guest/sandbox.h"
@@ -25,6 +26,7 @@ struct agent {
     struct program *programs;
     struct secrets *secrets; /* of programs that have not been launched yet */
     struct loop_timer *dead_man, *again;
+    struct clock_watch clock;
     struct resync resync;
     struct reestablish reestablish;
     struct capture *capture; /* one that runs, or NULL */
@@ -58,6 +60,9 @@ void agent_read(struct agent *agent);
 
 /* Another turn soon, for what no event tells of: bytes that have reached the wire. */
 void agent_again(struct agent *agent, int64_t delay_ms);
+
+/* A machine's clock is ours to set; it is watched anew from here on. */
+void agent_set_clock(struct agent *agent, uint64_t realtime_ns);
 
 /* Ends the agent because of the channel or the loop. */
 void agent_die(struct agent *agent, const struct error *err);

@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "guest/drives.h"
+#include "guest/group.h"
+#include "guest/link.h"
 #include "guest/modules.h"
 #include "protocol/message.h"
 
@@ -98,8 +100,10 @@ bool boot_begin(struct boot *boot, struct error *err)
 
 void boot_finish(struct boot *boot)
 {
-    if (drives_mount(&boot->line, &boot->fault))
-        boot->fault.text[0] = '\0';
+    struct error *fault = &boot->fault;
+
+    if (groups_begin(fault) && link_setup(fault) && drives_mount(&boot->line, fault))
+        fault->text[0] = '\0';
 }
 
 _Noreturn void boot_end(void)

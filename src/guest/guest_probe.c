@@ -404,6 +404,31 @@ static int play_node(void)
     return play_success(&play);
 }
 
+/* Takes memory until somebody stops it. */
+static int hog(void)
+{
+    for (;;) {
+        char *piece = malloc(1 << 20);
+        if (!piece)
+            return 1;
+        memset(piece, 1, 1 << 20);
+    }
+}
+
+/* How many processes there can be at once. */
+static int forks(void)
+{
+    int n = 0;
+    pid_t pid;
+
+    while ((pid = fork()) > 0)
+        n++;
+    if (pid == 0)
+        return wait_for_ever();
+    printf("forks=%d\n", n);
+    return 0;
+}
+
 static int run(int argc, char **argv, char **env)
 {
     const char *name = strrchr(argv[0], '/');
@@ -424,6 +449,10 @@ static int run(int argc, char **argv, char **env)
         return list(argv[2]);
     if (strcmp(what, "write") == 0)
         return try_write(argc - 2, argv + 2);
+    if (strcmp(what, "hog") == 0)
+        return hog();
+    if (strcmp(what, "forks") == 0)
+        return forks();
     if (strcmp(what, "climb") == 0)
         return climb();
     if (strcmp(what, "orphans") == 0)

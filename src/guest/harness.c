@@ -22,6 +22,8 @@ const char *harness_obstacle(enum harness_engine engine)
         return "only root makes namespaces here";
     if (engine != ON_LINUX && !GUEST_IS_STATIC)
         return "sanitizers do not run there";
+    if (engine == ON_MACHINE)
+        return harness_machine_obstacle();
     if (engine == ON_GVISOR && access("/usr/bin/runsc", X_OK) != 0)
         return "runsc is not installed";
     if (engine == ON_RUNC && access("/usr/sbin/runc", X_OK) != 0)
@@ -250,8 +252,9 @@ bool harness_start(struct harness *harness, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     if (!harness_connect(harness, &theirs, err))
         return false;
-    bool is_started = harness->engine == ON_LINUX ? start_linux(harness, theirs, err)
-                                                  : harness_start_oci(harness, theirs, err);
+    bool is_started = harness->engine == ON_LINUX     ? start_linux(harness, theirs, err)
+                      : harness->engine == ON_MACHINE ? harness_start_machine(harness, theirs, err)
+                                                      : harness_start_oci(harness, theirs, err);
     close(take_fd(&theirs));
     if (!is_started)
         return false;
@@ -275,7 +278,8 @@ void harness_finish(struct harness *harness)
     if (harness->process.pidfd >= 0 && !process_wait(&harness->process, 5000, &status, &err))
         printf("# the agent outlived its channel\n");
     process_finish(&harness->process);
-    if (harness->folder[0] && harness->engine != ON_LINUX) {
+    bool is_oci = harness->engine == ON_GVISOR || harness->engine == ON_RUNC;
+    if (harness->folder[0] && is_oci) {
         snprintf(state, sizeof state, "%s/state", harness->folder);
         snprintf(name, sizeof name, "%s", strrchr(harness->folder, '/') + 1);
         const char *const argv[] = {harness->engine == ON_RUNC ? "runc" : "runsc",

@@ -8,7 +8,7 @@
 #include "base/process.h"
 #include "protocol/channel.h"
 
-enum harness_engine { ON_LINUX, ON_GVISOR, ON_RUNC };
+enum harness_engine { ON_LINUX, ON_GVISOR, ON_RUNC, ON_MACHINE };
 
 struct harness {
     enum harness_engine engine;
@@ -39,7 +39,7 @@ struct harness {
     uint64_t generation; /* of the last HELLO */
     uint64_t last_pong;
     char failure[64], stage[64], text[1100], error_name[256], node_version[64];
-    uint32_t uid, gid, exit_code, signal, outcome_kind;
+    uint32_t uid, gid, exit_code, signal, oom, outcome_kind;
     uint64_t stdout_end, stderr_end;
     char home[256];
 };
@@ -76,11 +76,14 @@ bool harness_restore(struct harness *harness, struct error *err) MUST_USE;
  * and its start. */
 bool harness_connect(struct harness *harness, int *theirs, struct error *err) MUST_USE;
 bool harness_start_oci(struct harness *harness, int fd, struct error *err) MUST_USE;
+bool harness_start_machine(struct harness *harness, int fd, struct error *err) MUST_USE;
+const char *harness_machine_obstacle(void);
 
 /* One exchange of at most 100 ms; false when the agent has gone. */
 bool harness_step(struct harness *harness);
 
-/* Talks until *condition; false when the agent goes away, says ERROR or 30 s pass. */
+/* Talks until *condition; false when the agent goes away, says ERROR or 30 s pass, and in a
+ * machine, whose every instruction is emulated, five minutes. */
 bool harness_until(struct harness *harness, const bool *condition);
 
 /* Talks until program 1's stdout contains the text. */

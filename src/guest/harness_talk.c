@@ -4,7 +4,12 @@
 #include "base/time.h"
 #include "guest/harness.h"
 
-enum { DEADLINE_MS = 30000 };
+enum { DEADLINE_MS = 30000, MACHINE_MS = 300000 };
+
+static int64_t deadline_of(const struct harness *harness)
+{
+    return time_boot_ms() + (harness->engine == ON_MACHINE ? MACHINE_MS : DEADLINE_MS);
+}
 
 static void keep_text(char *to, size_t size, struct str from)
 {
@@ -121,6 +126,7 @@ static bool note_message(void *arg, const struct message *message, struct error 
         harness->has_exited = true;
         harness->exit_code = message->exited.exit_code;
         harness->signal = message->exited.signal;
+        harness->oom = message->exited.oom;
         break;
     case MESSAGE_LOADED: harness->has_loaded = true; break;
     case MESSAGE_LOG: return buf_append(&harness->log, message->log.message, err);
@@ -177,7 +183,7 @@ bool harness_step(struct harness *harness)
 
 bool harness_until(struct harness *harness, const bool *condition)
 {
-    int64_t deadline = time_boot_ms() + DEADLINE_MS;
+    int64_t deadline = deadline_of(harness);
 
     while (!*condition && !harness->has_error && time_boot_ms() < deadline) {
         if (!harness_step(harness))
@@ -191,7 +197,7 @@ bool harness_until(struct harness *harness, const bool *condition)
 
 bool harness_until_text(struct harness *harness, const char *text)
 {
-    int64_t deadline = time_boot_ms() + DEADLINE_MS;
+    int64_t deadline = deadline_of(harness);
 
     while (time_boot_ms() < deadline) {
         if (harness->out.len && memmem(harness->out.bytes, harness->out.len, text, strlen(text)))

@@ -144,6 +144,19 @@ static void exec_search(const struct init_spec *spec)
     errno = kept;
 }
 
+/* From here on it can be frozen and may be killed for want of memory, and its group is all it sees.
+ */
+static bool enter_group(const struct init_spec *spec)
+{
+    AUTO_FD int score = -1;
+
+    if (spec->group->run_fd < 0)
+        return true;
+    score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    return score >= 0 && write(score, "0", 1) == 1 && group_join(spec->group->run_fd) &&
+           unshare(CLONE_NEWCGROUP) == 0;
+}
+
 /* The main process. It waits at the gate until the init has become another image. */
 static _Noreturn void run_main(struct init_spec *spec, int gate)
 {
@@ -152,6 +165,8 @@ static _Noreturn void run_main(struct init_spec *spec, int gate)
     while (read(gate, &nothing, 1) < 0 && errno == EINTR)
         ;
     spec->report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 80);
+    if (!enter_group(spec))
+        fail(spec, STAGE_LIMITS, "entering the control group");
     if (setsid() < 0 || !place_fds(spec))
         fail(spec, STAGE_FORK, "placing the descriptors");
     if (!confine_limits())
@@ -167,13 +182,23 @@ static _Noreturn void run_main(struct init_spec *spec, int gate)
     fail(spec, STAGE_EXEC, spec->argv[0]);
 }
 
+/* Moves a descriptor to a number of the init's; true for none. */
+static bool place_for_init(int from, int to)
+{
+    return from < 0 || dup2(from, to) >= 0;
+}
+
 static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
 {
     char number[16];
     char *const env[] = {NULL};
+    bool has_freezer = spec->group->freeze_fd >= 0;
 
     snprintf(number, sizeof number, "%d", (int)main_pid);
-    const char *const argv[] = {"helmr-init", "--init", number, NULL};
+    const char *const argv[] = {"helmr-init", "--init", number, has_freezer ? "--freezer" : NULL,
+                                NULL};
+    int freeze = has_freezer ? fcntl(spec->group->freeze_fd, F_DUPFD_CLOEXEC, 64) : -1;
+    int events = has_freezer ? fcntl(spec->group->events_fd, F_DUPFD_CLOEXEC, 64) : -1;
     int self = fcntl(spec->self_fd, F_DUPFD_CLOEXEC, 64);
     int control = fcntl(spec->control_fd, F_DUPFD_CLOEXEC, 64);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -184,10 +209,11 @@ static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
         if (null < 0 || dup2(null, i) < 0)
             fail(spec, STAGE_FORK, "placing the init's descriptors");
     }
-    /* Whatever fds 3 and 4 were, they are not needed here any more, unless one is the report. */
+    /* Whatever fds 3 to 6 were, they are not needed here any more, unless one is the report. */
     struct init_spec moved = *spec;
     moved.report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 64);
-    if (control < 0 || proc < 0 || dup2(control, 3) < 0 || dup2(proc, 4) < 0)
+    if (control < 0 || proc < 0 || dup2(control, 3) < 0 || dup2(proc, 4) < 0 ||
+        !place_for_init(freeze, 5) || !place_for_init(events, 6))
         fail(&moved, STAGE_FORK, "placing the init's orders");
     syscall(SYS_execveat, self, "", argv, env, AT_EMPTY_PATH);
     fail(&moved, STAGE_FORK, "executing the init");
@@ -199,6 +225,8 @@ static _Noreturn void run_init(struct init_spec *spec)
 
     reset_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!group_join(spec->group->init_fd))
+        fail(spec, STAGE_NAMESPACE, "entering the control group");
     mount_namespace(spec);
     if (!pivot(spec->root))
         fail(spec, STAGE_PIVOT, "entering the image root");

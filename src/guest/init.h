@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "guest/group.h"
 #include "guest/sandbox.h"
 #include "guest/secrets.h"
 
@@ -67,6 +68,7 @@ struct init_spec {
     const char *cwd;
     const struct user *user;
     const struct secrets *secrets; /* or NULL */
+    const struct group *group;     /* its descriptors are -1 where there are no groups */
     int std[3];                    /* -1: /dev/null */
     int adapter_fd;                /* becomes fd 3, or -1 */
     int barrier_fd;                /* becomes fd 4, or -1 */
@@ -80,5 +82,6 @@ struct init_spec {
 /* Clones into new PID and mount namespaces; returns in the agent only. */
 bool init_start(const struct init_spec *spec, pid_t *pid, struct error *err) MUST_USE;
 
-/* `helmr-guest --init`: orders on fd 3, its /proc on fd 4, the main process is `main_pid`. */
-int init_main(pid_t main_pid);
+/* `helmr-guest --init`: orders on fd 3, its /proc on fd 4, the main process is `main_pid`. With a
+ * freezer the files cgroup.freeze and cgroup.events are fds 5 and 6. */
+int init_main(pid_t main_pid, bool has_freezer);

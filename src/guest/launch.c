@@ -137,7 +137,8 @@ static bool start_init(struct program *program, const struct message_launch *lau
     struct environment env;
 
     if (!choose_root(program, err) || !choose_user(program, launch->user, err) ||
-        (program->secrets && !secrets_place(program->secrets, user, err)))
+        (program->secrets && !secrets_place(program->secrets, user, err)) ||
+        (program->agent->boot && !group_make(&program->group, program->number, err)))
         return false;
     environment_build(&env, arena, sandbox->env, launch->env, user, cwd);
     if (program->adapter)
@@ -152,6 +153,7 @@ static bool start_init(struct program *program, const struct message_launch *lau
         .cwd = cwd,
         .user = user,
         .secrets = program->secrets,
+        .group = &program->group,
         .std = {plumbing->in[0], plumbing->out[1], plumbing->err[1]},
         .adapter_fd = plumbing->adapter[1],
         .barrier_fd = plumbing->barrier[1],
@@ -195,6 +197,7 @@ static struct program *add_program(struct agent *agent, const struct message_lau
         .report_fd = -1,
         .control_fd = -1,
         .mounts_fd = -1,
+        .group = GROUP_NONE,
         .root = SANDBOX_ROOT,
     };
     program->main_name = arena_text(&program->arena, launch->argv.items[0]);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/test.h"
+#include "guest/clock.h"
 #include "guest/drives.h"
 #include "guest/modules.h"
 #include "guest/transport.h"
@@ -160,6 +161,40 @@ TEST(a_port_is_found_by_its_name)
     end();
     CHECK(is_found && !is_other && err.code == ERR_NOT_FOUND);
     CHECK_STR(device, "/dev/vport1p1");
+}
+
+enum { MS = 1000000 };
+
+TEST(a_clock_that_is_behind_is_set_at_once)
+{
+    struct clock_watch watch = {0};
+
+    CHECK(clock_correction(&watch, -5 * MS) == 0);
+    CHECK(clock_correction(&watch, -40 * MS) == 40 * MS);
+    CHECK(clock_correction(&watch, -3600LL * 1000 * MS) == 3600LL * 1000 * MS);
+}
+
+TEST(a_clock_that_only_looks_early_is_left_alone)
+{
+    struct clock_watch watch = {0};
+
+    /* One message that came quickly tells that the others were late. */
+    for (int round = 0; round < 3; round++) {
+        CHECK(clock_correction(&watch, 900 * MS) == 0);
+        CHECK(clock_correction(&watch, 2 * MS) == 0);
+        CHECK(clock_correction(&watch, 700 * MS) == 0);
+        CHECK(clock_correction(&watch, 5000LL * MS) == 0);
+    }
+}
+
+TEST(a_clock_that_is_early_again_and_again_goes_back_by_the_least)
+{
+    struct clock_watch watch = {0};
+
+    for (int i = 0; i < CLOCK_LOOKS - 1; i++)
+        CHECK(clock_correction(&watch, 900 * MS) == 0);
+    CHECK(clock_correction(&watch, 300 * MS) == -300 * MS);
+    CHECK(watch.n == 0);
 }
 
 TEST_MAIN()

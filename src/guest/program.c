@@ -249,11 +249,16 @@ static void tell_exit(struct program *program)
         fail_before_hello(program);
     if (!program->has_started)
         return;
+    uint32_t exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
+    uint32_t signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
+    /* A shell passes its child's end on as 128 and the signal. */
+    bool was_killed = signal == SIGKILL || exit_code == 128 + SIGKILL;
     agent_send(program->agent, MESSAGE_EXITED,
                &(struct message_exited){
                    .program = program->number,
-                   .exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0,
-                   .signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0,
+                   .exit_code = exit_code,
+                   .signal = signal,
+                   .oom = was_killed && group_has_starved(&program->group),
                    .cpu_ms = program->exit.cpu_ms,
                    .max_rss_kib = program->exit.max_rss_kib,
                });
@@ -285,6 +290,7 @@ void program_destroy(struct program *program)
     auto_close(&program->control_fd);
     auto_close(&program->mounts_fd);
     clear_secrets(program);
+    group_remove(&program->group);
     if (program->agent->sandbox.shares_mounts)
         sharing_clear_root(program->root);
     arena_finish(&program->arena);

@@ -45,6 +45,7 @@ struct program {
     struct program_input in;
     struct adapter *adapter; /* tasks and checks */
     struct secrets *secrets; /* or NULL */
+    struct group group;
     struct loop_timer *kill_timer;
     struct init_news exit; /* once has_exited */
     bool is_reaped, has_executed;

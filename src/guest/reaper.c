@@ -12,7 +12,7 @@
 #include "guest/init.h"
 #include "guest/stop.h"
 
-enum { CONTROL_FD = 3, PROC_FD = 4 };
+enum { CONTROL_FD = 3, PROC_FD = 4, FREEZE_FD = 5, EVENTS_FD = 6 };
 
 struct reaper {
     pid_t main_pid;
@@ -97,13 +97,15 @@ static void obey(struct reaper *reaper)
     }
 }
 
-int init_main(pid_t main_pid)
+int init_main(pid_t main_pid, bool has_freezer)
 {
     static struct reaper reaper;
     sigset_t set;
 
     reaper.main_pid = main_pid;
     reaper.stop.proc_fd = PROC_FD;
+    reaper.stop.freeze_fd = has_freezer ? FREEZE_FD : -1;
+    reaper.stop.events_fd = has_freezer ? EVENTS_FD : -1;
     prctl(PR_SET_NAME, "helmr-init");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

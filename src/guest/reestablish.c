@@ -13,31 +13,16 @@
 
 #include "base/own.h"
 #include "guest/adapter.h"
+#include "guest/clock.h"
 #include "guest/deliver.h"
+#include "guest/sockets.h"
 
-enum { CLOCK_SLACK_NS = 10000000, RESEED_MS = 5000, DNS_PORT = 53, ENTROPY_LEN = 64 };
+enum { RESEED_MS = 5000, DNS_PORT = 53, ENTROPY_LEN = 64 };
 
-static int64_t realtime_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Where the clock is the host's own it cannot be set, and need not be. */
-static void set_clock(uint64_t wanted_ns)
-{
-    int64_t wanted = wanted_ns < INT64_MAX ? (int64_t)wanted_ns : INT64_MAX;
-    const struct timespec time = {wanted / 1000000000, wanted % 1000000000};
-
-    if (llabs(realtime_ns() - wanted) > CLOCK_SLACK_NS)
-        (void)!clock_settime(CLOCK_REALTIME, &time);
-}
-
-/* A kernel of our own takes the host's bytes with credit. One that draws from the host's generator
- * refuses, and shows that it is alive: two draws of 32 bytes are not equal. */
-static bool renew_entropy(struct str entropy)
+/* A kernel of our own takes the host's bytes with credit, or the copy would draw what every other
+ * one draws. One that draws from the host's generator refuses, and shows that it is alive: two
+ * draws of 32 bytes are not equal. */
+static bool renew_entropy(struct str entropy, bool is_machine)
 {
     struct {
         struct rand_pool_info info;
@@ -49,9 +34,11 @@ static bool renew_entropy(struct str entropy)
     AUTO_FD int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
 
     memcpy(pool.bytes, entropy.ptr, sizeof pool.bytes);
-    if (fd >= 0 && ioctl(fd, RNDADDENTROPY, &pool) == 0)
-        (void)!ioctl(fd, RNDRESEEDCRNG);
-    else if (fd >= 0)
+    bool is_renewed =
+        fd >= 0 && ioctl(fd, RNDADDENTROPY, &pool) == 0 && ioctl(fd, RNDRESEEDCRNG) == 0;
+    if (is_machine && !is_renewed)
+        return false;
+    if (fd >= 0 && !is_renewed)
         (void)!write(fd, entropy.ptr, entropy.len);
     return getrandom(first, sizeof first, 0) == sizeof first &&
            getrandom(second, sizeof second, 0) == sizeof second &&
@@ -101,15 +88,18 @@ static bool renew(struct agent *agent, const struct message_reestablish *message
     if (!secrets_are_whole(agent, &answer->secrets, err))
         return false;
     *code = "entropy_failed";
-    set_clock(message->realtime_ns);
-    answer->entropy_ok = renew_entropy(message->entropy);
+    if (agent->boot)
+        agent_set_clock(agent, message->realtime_ns);
+    answer->entropy_ok = renew_entropy(message->entropy, agent->boot != NULL);
     if (!answer->entropy_ok)
         return error_set(err, ERR_INTERNAL, "the random numbers could not be renewed");
     *code = "identity_failed";
     if (!sandbox_renew(sandbox, message, err))
         return false;
-    /* Restored connections are ended by the engine, which knows them all. */
-    answer->sockets_closed = 0;
+    /* Elsewhere restored connections are ended by the engine, which knows them all. */
+    *code = "network_failed";
+    if (agent->boot && !sockets_close(&answer->sockets_closed, err))
+        return false;
     answer->network_ok = network_is_fine(message->dns);
     answer->generation = message->generation;
     return true;
@@ -122,7 +112,7 @@ static void answer(struct agent *agent)
     loop_cancel(state->timer);
     state->timer = NULL;
     state->is_waiting = false;
-    state->answer.realtime_ns = (uint64_t)realtime_ns();
+    state->answer.realtime_ns = (uint64_t)clock_now_ns();
     agent_send(agent, MESSAGE_REESTABLISHED, &state->answer);
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/own.h"
 
-enum { ROUNDS = 250, QUICK_ROUNDS = 50, STAT_MAX = 512 };
+enum { ROUNDS = 250, QUICK_ROUNDS = 50, STAT_MAX = 512, EVENTS_MAX = 256, FREEZE_MS = 2000 };
 
 /* The numbers among the names of a directory of /proc; false when there are too many. */
 static bool read_numbers(int parent, const char *path, pid_t *numbers, size_t max, size_t *n)
@@ -99,9 +99,39 @@ static bool all_are_still(struct stop *stop)
     return true;
 }
 
+static bool is_frozen(int events_fd)
+{
+    char text[EVENTS_MAX];
+    ssize_t got = pread(events_fd, text, sizeof text - 1, 0);
+
+    text[got < 0 ? 0 : got] = '\0';
+    return strstr(text, "frozen 1") != NULL;
+}
+
+static bool freeze(struct stop *stop)
+{
+    struct pollfd changed = {.fd = stop->events_fd, .events = POLLPRI};
+
+    if (write(stop->freeze_fd, "1", 1) != 1)
+        return false;
+    stop->is_on = true;
+    while (!is_frozen(stop->events_fd)) {
+        if (poll(&changed, 1, FREEZE_MS) <= 0 && !is_frozen(stop->events_fd)) {
+            stop_end(stop);
+            return false;
+        }
+    }
+    /* Too many to be counted are frozen all the same. */
+    (void)!read_processes(stop);
+    stop->n_processes -= stop->n_processes > 0; /* the init itself */
+    return true;
+}
+
 /* A process that forks while the signal goes round is met by the next round. */
 bool stop_all(struct stop *stop)
 {
+    if (stop->freeze_fd >= 0)
+        return freeze(stop);
     if (!stop->is_on) {
         if (!read_processes(stop))
             return false;
@@ -134,6 +164,10 @@ void stop_end(struct stop *stop)
 {
     if (!stop->is_on)
         return;
+    if (stop->freeze_fd >= 0) {
+        stop->is_on = write(stop->freeze_fd, "0", 1) != 1;
+        return;
+    }
     /* Too many to tell apart: better all than some. */
     if (!read_processes(stop))
         kill(-1, SIGCONT);

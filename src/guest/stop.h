@@ -1,4 +1,5 @@
-/* All processes of a program's namespace stopped at once, by its init.
+/* All processes of a program's namespace stopped at once, by its init: by the freezer of their
+ * control group where there is one, else by signals.
  *
  * Between stop_all and stop_end nothing of the program runs. What was stopped before stays so
  * afterwards: a program's own job control is not undone.
@@ -12,7 +13,8 @@
 enum { STOP_PROCESSES_MAX = 16384 };
 
 struct stop {
-    int proc_fd; /* the /proc of the namespace */
+    int proc_fd;              /* the /proc of the namespace */
+    int freeze_fd, events_fd; /* of the control group, or -1 */
     bool is_on;
     size_t n_processes;
     pid_t before[STOP_PROCESSES_MAX]; /* stopped by somebody else */

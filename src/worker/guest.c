@@ -103,6 +103,7 @@ static void ping(struct guest *guest, const struct lease_view *view, int64_t now
     struct message_ping message = {
         .number = ++guest->number,
         .left_ms = (uint64_t)(view->fence_ms > now ? view->fence_ms - now : 0),
+        .realtime_ns = (uint64_t)time_now_ms() * 1000000,
     };
     struct error err;
 

@@ -7,8 +7,8 @@
 #include "worker/guest_state.h"
 #include "worker/worker.h"
 
-/* A kernel that is shared kills single processes, and the agent cannot know why one was; a shell
- * passes its child's end on as 128 and the signal. */
+/* A kernel that is shared kills single processes, and the agent cannot know why one was (with one
+ * of its own it does, and has said so); a shell passes its child's end on as 128 and the signal. */
 static void note_memory(struct guest *guest)
 {
     struct guest_result *result = &guest->result;
@@ -18,7 +18,7 @@ static void note_memory(struct guest *guest)
     if (guest->ending == ENDING_NONE && !result->has_outcome &&
         (result->signal == SIGKILL || result->exit_code == 128 + SIGKILL) &&
         instance_usage(guest->instance, &usage, &ignored))
-        result->oom = usage.oom_killed;
+        result->oom |= usage.oom_killed;
 }
 
 /* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
