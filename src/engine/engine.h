@@ -71,17 +71,20 @@ struct sandbox_spec {
 struct instance;
 struct saved_form;
 
-/* What an engine saved: in memory and nowhere else. */
+/* What an engine saved: in memory and nowhere else, but for what lay on a disk before. */
 struct saved_image {
     int folder; /* from memory_folder_make */
     /* A machine's memory as a memfd: what an engine saved can stay where it is, and once sealed
      * (engine.share) every copy maps it privately. -1: it is a file in the folder, and becomes the
      * memory of the one instance that goes on from it. */
     int memory;
+    /* A machine's disk as a file without a name on the host's, which can be larger than memory.
+     * -1: it is in the folder. */
+    int scratch;
     const struct saved_form *form; /* how it becomes one stream of bytes and back */
 };
 
-#define SAVED_IMAGE_NONE {.folder = -1, .memory = -1}
+#define SAVED_IMAGE_NONE {.folder = -1, .memory = -1, .scratch = -1}
 
 struct engine_result {
     const char *name; /* "gvisor" */
@@ -123,6 +126,10 @@ bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct sav
                       struct error *err) MUST_USE;
 /* The most that what is saved of such a sandbox takes. */
 int64_t saved_image_room(const struct sandbox_spec *spec);
+/* For a machine: what it has on its disk need not come into memory, where the host's file system
+ * has files without a name. */
+bool saved_image_add_scratch(struct engine_host *host, struct saved_image *image,
+                             struct error *err) MUST_USE;
 void saved_image_finish(struct saved_image *image); /* accepts SAVED_IMAGE_NONE, and leaves it */
 /* The memory it takes. */
 bool saved_image_size(const struct saved_image *image, int64_t *bytes, struct error *err) MUST_USE;

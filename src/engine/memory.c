@@ -1,4 +1,6 @@
-/* Folders in memory, for what must be on no disk. */
+/* Folders in memory, for what must be on no disk, and the images that are kept in them. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -6,6 +8,7 @@
 
 #include "base/own.h"
 #include "engine/engine.h"
+#include "engine/host_state.h"
 
 enum { STAT_BLOCK = 512, OVERHEAD_DIVISOR = 8, SPARE = 64 << 20 };
 
@@ -27,12 +30,19 @@ bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err)
 bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,
                       struct error *err)
 {
-    struct saved_image made = {.memory = -1, .form = engine->form};
+    struct saved_image made = {.memory = -1, .scratch = -1, .form = engine->form};
 
     if (!memory_folder_make(max_bytes, &made.folder, err))
         return false;
     *image = made;
     return true;
+}
+
+bool saved_image_add_scratch(struct engine_host *host, struct saved_image *image, struct error *err)
+{
+    image->scratch = open(host->work_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return image->scratch >= 0 || errno == EOPNOTSUPP ||
+           error_errno(err, "make a file in %s", host->work_dir);
 }
 
 /* Pieces that are only stored are a little longer than their bytes. */
@@ -49,6 +59,7 @@ void saved_image_finish(struct saved_image *image)
 {
     auto_close(&image->folder);
     auto_close(&image->memory);
+    auto_close(&image->scratch);
     *image = (struct saved_image)SAVED_IMAGE_NONE;
 }
 

@@ -43,11 +43,15 @@ extern const struct saved_form saved_form_gvisor, saved_form_machine;
 #define GVISOR_IMAGE "checkpoint.img"
 
 /* The files in the folder of an image of a machine: its memory as the guest numbers it, unless the
- * image has a memfd of it; what its devices are in; and the disk it writes. All of them may have
- * holes. A machine without a disk has an empty one. */
+ * image has a memfd of it; what its devices are in; and the disk it writes, unless the image has
+ * that too. All of them may have holes. A machine without a disk has an empty one. */
 #define MACHINE_MEMORY  "memory"
 #define MACHINE_DEVICES "devices"
 #define MACHINE_SCRATCH "scratch"
+
+/* The disk of an image, to be read, or emptied to be written; the caller closes it. */
+bool saved_scratch_open(const struct saved_image *image, int *fd, struct error *err) MUST_USE;
+bool saved_scratch_make(const struct saved_image *image, int *fd, struct error *err) MUST_USE;
 
 /* engine.share of machines: the memory moves to a memfd that nobody can write to any more. */
 bool saved_machine_share(struct engine_host *host, struct saved_image *image,

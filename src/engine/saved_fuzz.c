@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     AUTO_FD int fd = openat(folder, GVISOR_IMAGE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (!fd_write_all(fd, (struct str){(const char *)data, size}, &err))
         abort();
-    const struct saved_image image = {folder, -1, &saved_form_gvisor};
+    const struct saved_image image = {folder, -1, -1, &saved_form_gvisor};
     if (saved_reader_open(&image, NULL, &reader, &err))
         while (saved_read(reader, &bytes, &err) && bytes.len > 0)
             ;

@@ -12,15 +12,17 @@
 
 #define MAGIC "HelmrVM"
 
-enum { VERSION = 1, N_FILES = 3 };
+enum { VERSION = 1 };
+
+enum { MEMORY, DEVICES, SCRATCH, N_FILES };
 
 static const struct {
     const char *name;
     int64_t max_size;
 } files[N_FILES] = {
-    {MACHINE_MEMORY,  (int64_t)1 << 40},
-    {MACHINE_DEVICES, (int64_t)1 << 26},
-    {MACHINE_SCRATCH, (int64_t)1 << 44},
+    [MEMORY] = {MACHINE_MEMORY,  (int64_t)1 << 40},
+    [DEVICES] = {MACHINE_DEVICES, (int64_t)1 << 26},
+    [SCRATCH] = {MACHINE_SCRATCH, (int64_t)1 << 44},
 };
 
 /* On the wire, numbers with the most significant byte first. */
@@ -51,7 +53,7 @@ enum phase { PHASE_HEAD, PHASE_RUN, PHASE_DATA, PHASE_OVER };
 
 struct writer {
     struct saved_writer base;
-    int folder; /* the image's */
+    struct saved_image image; /* folder and disk are the writer's own */
     int fds[N_FILES];
     int64_t sizes[N_FILES];
     size_t file;
@@ -73,6 +75,22 @@ static void close_all(int fds[N_FILES])
         auto_close(&fds[i]);
 }
 
+bool saved_scratch_open(const struct saved_image *image, int *fd, struct error *err)
+{
+    *fd = image->scratch >= 0 ? fcntl(image->scratch, F_DUPFD_CLOEXEC, 0)
+                              : openat(image->folder, MACHINE_SCRATCH, O_RDONLY | O_CLOEXEC);
+    return *fd >= 0 || error_errno(err, "open the disk of a saved machine");
+}
+
+bool saved_scratch_make(const struct saved_image *image, int *fd, struct error *err)
+{
+    *fd = image->scratch >= 0
+              ? fcntl(image->scratch, F_DUPFD_CLOEXEC, 0)
+              : openat(image->folder, MACHINE_SCRATCH, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return (*fd >= 0 && ftruncate(*fd, 0) == 0) ||
+           error_errno(err, "make the disk of a saved machine");
+}
+
 static void reader_close(struct saved_reader *base)
 {
     struct reader *reader = (struct reader *)base;
@@ -85,11 +103,14 @@ static void reader_close(struct saved_reader *base)
 static bool open_file(const struct saved_image *image, size_t i, struct reader *reader,
                       struct error *err)
 {
-    bool is_apart = i == 0 && image->memory >= 0;
+    bool is_apart = i == MEMORY && image->memory >= 0;
     struct stat about;
 
-    reader->fds[i] = is_apart ? fcntl(image->memory, F_DUPFD_CLOEXEC, 0)
-                              : openat(image->folder, files[i].name, O_RDONLY | O_CLOEXEC);
+    if (i == SCRATCH && !saved_scratch_open(image, &reader->fds[i], err))
+        return false;
+    if (i != SCRATCH)
+        reader->fds[i] = is_apart ? fcntl(image->memory, F_DUPFD_CLOEXEC, 0)
+                                  : openat(image->folder, files[i].name, O_RDONLY | O_CLOEXEC);
     if (reader->fds[i] < 0 || fstat(reader->fds[i], &about) != 0)
         return error_errno(err, "open the %s of a saved machine", files[i].name);
     if (!S_ISREG(about.st_mode) || about.st_size > files[i].max_size)
@@ -163,14 +184,20 @@ static bool read_next(struct saved_reader *base, struct str *bytes, struct error
 static bool writer_open(const struct saved_image *image, struct saved_writer **writer,
                         struct error *err)
 {
-    int folder = fcntl(image->folder, F_DUPFD_CLOEXEC, 0);
+    struct saved_image held = SAVED_IMAGE_NONE;
 
-    if (folder < 0)
-        return error_errno(err, "hold the folder of a saved machine");
+    held.folder = fcntl(image->folder, F_DUPFD_CLOEXEC, 0);
+    if (image->scratch >= 0)
+        held.scratch = fcntl(image->scratch, F_DUPFD_CLOEXEC, 0);
+    if (held.folder < 0 || (image->scratch >= 0 && held.scratch < 0)) {
+        error_errno(err, "hold the folder of a saved machine");
+        saved_image_finish(&held);
+        return false;
+    }
     struct writer *made = alloc(sizeof *made);
     *made = (struct writer){
         .base = {.form = &saved_form_machine},
-        .folder = folder,
+        .image = held,
         .fds = {-1, -1, -1},
         .wanted = sizeof(struct head),
         .piece = alloc(SPARSE_RUN_MAX),
@@ -184,8 +211,11 @@ static bool make_file(struct writer *writer, size_t i, uint64_t size, struct err
     if (size > (uint64_t)files[i].max_size)
         return damaged(err, "is too large");
     writer->sizes[i] = (int64_t)size;
-    writer->fds[i] =
-        openat(writer->folder, files[i].name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (i == SCRATCH && !saved_scratch_make(&writer->image, &writer->fds[i], err))
+        return false;
+    if (i != SCRATCH)
+        writer->fds[i] = openat(writer->image.folder, files[i].name,
+                                O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return (writer->fds[i] >= 0 && ftruncate(writer->fds[i], (off_t)size) == 0) ||
            error_errno(err, "make the %s of a saved machine", files[i].name);
 }
@@ -288,7 +318,7 @@ static void writer_close(struct saved_writer *base)
 {
     struct writer *writer = (struct writer *)base;
 
-    auto_close(&writer->folder);
+    saved_image_finish(&writer->image);
     close_all(writer->fds);
     free(writer->piece);
     free(writer);

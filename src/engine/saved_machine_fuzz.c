@@ -46,7 +46,7 @@ static void read_all(const struct saved_image *image, struct buf *stream)
 static void go_round(int folder, struct str stream, struct buf *read)
 {
     static const char *const names[] = {MACHINE_MEMORY, MACHINE_DEVICES, MACHINE_SCRATCH};
-    const struct saved_image image = {folder, -1, &saved_form_machine};
+    const struct saved_image image = {folder, -1, -1, &saved_form_machine};
 
     if (write_all(&image, stream))
         read_all(&image, read);

@@ -98,6 +98,28 @@ TEST(a_machine_comes_back_as_it_was_saved)
     }
 }
 
+/* As where the disk may be larger than memory: then it is nowhere in the folder. */
+TEST(a_disk_can_be_a_file_of_its_own)
+{
+    AUTO(saved_image_finish) struct saved_image from = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image to = SAVED_IMAGE_NONE;
+    AUTO(buf_finish) struct buf stream = {.max = STREAM_MAX};
+    AUTO(buf_finish) struct buf again = {.max = STREAM_MAX};
+    struct error err;
+
+    const char *why = make_image(&from);
+    if (why)
+        SKIP(why);
+    fill_image(&from);
+    CHECK(read_image(&from, &stream, &err));
+    CHECK(!make_image(&to));
+    to.scratch = memfd_create("disk", MFD_CLOEXEC);
+    CHECK(pwrite(to.scratch, "what was there before", 21, SCRATCH + 100) == 21);
+    CHECK(write_image(&to, buf_str(&stream), STREAM_MAX, &err));
+    CHECK(faccessat(to.folder, MACHINE_SCRATCH, F_OK, 0) != 0);
+    CHECK(read_image(&to, &again, &err) && str_equal(buf_str(&again), buf_str(&stream)));
+}
+
 TEST(what_was_zeroed_is_not_in_the_stream_any_more)
 {
     AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;

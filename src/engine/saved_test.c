@@ -70,7 +70,7 @@ static void place(int folder, struct str bytes)
 static bool read_growing(int folder, const atomic_bool *is_growing, atomic_size_t *taken,
                          struct buf *out, struct error *err)
 {
-    const struct saved_image image = {folder, -1, &saved_form_gvisor};
+    const struct saved_image image = {folder, -1, -1, &saved_form_gvisor};
     struct saved_reader *reader = NULL;
     struct str bytes;
     bool fine = saved_reader_open(&image, is_growing, &reader, err);
@@ -108,7 +108,7 @@ TEST(what_was_saved_comes_back_as_the_same_stream)
     CHECK(read_all(first, &got, &err));
     CHECK(str_equal(buf_str(&got), buf_str(&stream)));
 
-    const struct saved_image image = {second, -1, &saved_form_gvisor};
+    const struct saved_image image = {second, -1, -1, &saved_form_gvisor};
     CHECK(saved_writer_open(&image, &writer, &err));
     for (size_t at = 0, n; at < got.len; at += n) {
         n = at < 100 ? 1 : got.len - at < 70001 ? got.len - at : 70001;
@@ -283,7 +283,7 @@ TEST(whoever_opens_it_waits_until_its_writer_has_ended)
     make_file(&file, &stream);
     CHECK(sigaction(SIGIO, &seen, &before) == 0);
     struct opener opener = {.folder = folder, .got = {.max = MIB(4)}};
-    const struct saved_image image = {folder, -1, &saved_form_gvisor};
+    const struct saved_image image = {folder, -1, -1, &saved_form_gvisor};
     CHECK(saved_writer_open(&image, &writer, &err));
     CHECK(saved_write(writer, (struct str){stream.bytes, HEAD + PIECE}, &err));
     CHECK(pthread_create(&thread, NULL, open_early, &opener) == 0);

@@ -164,6 +164,10 @@ enum { GUEST_NONCE_LEN = 16 };
 bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[GUEST_NONCE_LEN],
                  struct error *err) MUST_USE;
 
+/* Where such a sandbox is saved to, or what was saved of it brought. */
+bool guest_make_image(struct worker *worker, const struct sandbox_spec *spec,
+                      struct saved_image *image, struct error *err) MUST_USE;
+
 /* What is saved can be read while it is_running. The sandbox is over at the end. */
 struct guest_save {
     struct guest *guest;

@@ -72,6 +72,15 @@ static bool meet_again(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN]
     return true;
 }
 
+bool guest_make_image(struct worker *worker, const struct sandbox_spec *spec,
+                      struct saved_image *image, struct error *err)
+{
+    const struct engine *engine = worker->engine;
+
+    return saved_image_make(engine, saved_image_room(spec), image, err) &&
+           (!engine->has_drives || saved_image_add_scratch(worker->host, image, err));
+}
+
 static void *save_main(void *arg)
 {
     struct guest_save *save = arg;

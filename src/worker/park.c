@@ -225,7 +225,7 @@ bool run_park(struct run *run, struct error *err)
         return false;
     if (!proceeds)
         return true;
-    if (!saved_image_make(run->worker->engine, saved_image_room(&run->spec), &image, &why))
+    if (!guest_make_image(run->worker, &run->spec, &image, &why))
         return abort_it(&park, &why, err);
     if (!checkpoint_find_parent(run, &why))
         log_debug("parked without a parent", LOG_ERR(&why));

@@ -94,7 +94,7 @@ static bool wake_up(struct run *run, struct error *err)
     struct bringing bringing = {.run = run};
     AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
 
-    if (!saved_image_make(run->worker->engine, saved_image_room(&run->spec), &image, err))
+    if (!guest_make_image(run->worker, &run->spec, &image, err))
         return checkpoint_fault(run, err);
     if (!bring_back(run, &bringing, &image, err) ||
         !guest_meet(run->guest, bringing.about.nonce, err))

@@ -116,6 +116,7 @@ static void copy_kind(struct place *place, const struct standby_kind *kind)
     place->spec.platform = arena_text(arena, str_of(kind->spec->platform));
     place->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
     place->spec.drives.root = copy_text(kind->spec->drives.root, arena);
+    place->spec.drives.scratch = copy_text(kind->spec->drives.scratch, arena);
     place->spec.drives.bundle = copy_text(kind->spec->drives.bundle, arena);
     place->config =
         (struct image_config){arena_str(arena, kind->config->workdir),
@@ -229,7 +230,7 @@ static void make_template(struct standby *standby, struct place *wish)
     renew(standby, &wish->spec);
     wish->spec.kind = "template";
     if (!make_cold(standby, wish, &err) ||
-        !template_make(wish->guest, saved_image_room(&wish->spec), &template, &err))
+        !template_make(wish->guest, &wish->spec, &template, &err))
         log_info("no template made", LOG_ERR(&err));
     guest_stop(TAKE(wish->guest));
     if (!template_pool_settle(standby->pool, wish->key, template, time_boot_ms()))

@@ -18,7 +18,8 @@ struct template
     char manifest[SHA256_HEX]; /* empty: not stored yet */
 };
 
-bool template_make(struct guest *guest, int64_t room, struct template **template, struct error *err)
+bool template_make(struct guest *guest, const struct sandbox_spec *spec, struct template **template,
+                   struct error *err)
 {
     uint8_t nonce[GUEST_NONCE_LEN];
     AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
@@ -28,7 +29,7 @@ bool template_make(struct guest *guest, int64_t room, struct template **template
     if (!guest_reestablish_again(guest, err))
         return false;
     struct guest_save save;
-    if (!saved_image_make(worker->engine, room, &image, err) ||
+    if (!guest_make_image(worker, spec, &image, err) ||
         !guest_pause(guest, PAUSE_TEMPLATE, nonce, err) ||
         !guest_save_begin(guest, &image, &save, err) || !guest_save_end(&save, err) ||
         !worker->engine->share(worker->host, &image, err))

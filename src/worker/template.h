@@ -12,7 +12,7 @@
 struct template;
 
 /* Of a launched guest that waits at the gate; the guest is over after it. */
-bool template_make(struct guest *guest, int64_t room, struct template **template,
+bool template_make(struct guest *guest, const struct sandbox_spec *spec, struct template **template,
                    struct error *err) MUST_USE;
 /* Of what was saved and is shared; the image is the template's after it. */
 struct template *template_of(struct saved_image *image, const uint8_t nonce[GUEST_NONCE_LEN]);
