@@ -439,6 +439,8 @@ bool cgroup_usage(const struct cgroup_tree *tree, const char *name, struct cgrou
             usage->cpu_ms = knob_read(tree, i, name, "cpu.stat", "usage_usec") / 1000;
         else if (has & CGROUP_CPUACCT)
             usage->cpu_ms = knob_read(tree, i, name, "cpuacct.usage", NULL) / 1000000;
+        if (has & CGROUP_PIDS)
+            usage->fork_refused = knob_read(tree, i, name, "pids.events", "max") > 0;
         if (!(has & CGROUP_MEMORY))
             continue;
         usage->memory_peak_bytes =

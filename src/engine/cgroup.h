@@ -44,7 +44,7 @@ struct cgroup_limits {
 
 struct cgroup_usage {
     int64_t cpu_ms, memory_peak_bytes;
-    bool oom_killed;
+    bool oom_killed, fork_refused;
 };
 
 /* Finds the hierarchies and makes parent/tag in each. */

@@ -162,7 +162,7 @@ struct str instance_log_tail(struct instance *instance);
 
 struct instance_usage {
     int64_t cpu_ms, memory_peak_bytes;
-    bool oom_killed;
+    bool oom_killed, fork_refused;
 };
 bool instance_usage(const struct instance *instance, struct instance_usage *usage,
                     struct error *err) MUST_USE;

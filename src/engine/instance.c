@@ -156,7 +156,8 @@ bool instance_usage(const struct instance *instance, struct instance_usage *usag
         return false;
     *usage = (struct instance_usage){.cpu_ms = used.cpu_ms,
                                      .memory_peak_bytes = used.memory_peak_bytes,
-                                     .oom_killed = used.oom_killed};
+                                     .oom_killed = used.oom_killed,
+                                     .fork_refused = used.fork_refused};
     return true;
 }
 

@@ -139,6 +139,9 @@ static bool run_step(void *ctx, const struct image_step_run *step, struct error 
     if (result.oom)
         return error_set(err, ERR_UNPROCESSABLE, "was killed: a build step has %d MiB of memory",
                          BUILD_MEMORY_MIB);
+    if (result.had_no_process)
+        return error_set(err, ERR_UNPROCESSABLE,
+                         "was killed: it had started as many processes as a step may have");
     if (result.signal)
         return error_set(err, ERR_UNPROCESSABLE, "was killed by signal %d", result.signal);
     return error_set(err, ERR_UNPROCESSABLE, "exited with code %d", result.exit_code);

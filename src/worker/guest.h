@@ -65,7 +65,7 @@ struct guest_result {
     struct str load_kind, load_message, load_file, load_stack;
     int64_t load_line;
     int exit_code, signal;
-    bool oom;
+    bool oom, had_no_process; /* what it took too much of */
     int64_t cpu_ms;
 };
 

@@ -21,16 +21,21 @@ static void note_memory(struct guest *guest)
         result->oom |= usage.oom_killed;
 }
 
-/* The kernel ended the whole sandbox: everything in it is dead, and the reason is the program's. */
-static bool died_of_memory(struct guest *guest, const struct error *err)
+/* The kernel ended the whole sandbox, or refused an engine a thread that it cannot do without:
+ * everything in it is dead, and the reason is the program's. */
+static bool died_of_limit(struct guest *guest, const struct error *err)
 {
     struct instance_usage usage;
     struct error ignored;
 
     if (err->code != ERR_GONE || !instance_usage(guest->instance, &usage, &ignored) ||
-        !usage.oom_killed)
+        (!usage.oom_killed && !usage.fork_refused))
         return false;
-    guest->result = (struct guest_result){.oom = true, .signal = SIGKILL};
+    guest->result = (struct guest_result){
+        .oom = usage.oom_killed,
+        .had_no_process = !usage.oom_killed,
+        .signal = SIGKILL,
+    };
     return true;
 }
 
@@ -97,7 +102,7 @@ bool guest_watch(struct guest *guest, int64_t until_ms, enum guest_news *news,
         guest->is_stirred = false;
         if (guest_wait_for(guest, &guest->is_stirred, until_ms, err) || err->code == ERR_TIMEOUT)
             continue;
-        if (!died_of_memory(guest, err) && !died_when_told(guest, err))
+        if (!died_of_limit(guest, err) && !died_when_told(guest, err))
             return guest_fail(guest, "run", "agent_unhealthy", err);
         *news = GUEST_ENDED;
         break;

@@ -78,7 +78,9 @@ static void judge_exit(struct wire_complete *message, const struct guest_result 
                     details_of(result, arena));
         return;
     }
-    if (result->signal > 0)
+    if (result->had_no_process)
+        text = "the sandbox ended: the program had started as many processes as one may have";
+    else if (result->signal > 0)
         text = arena_printf(arena, "the task process was killed by signal %d", result->signal);
     else if (result->exit_code == 0)
         text = "the task process exited before its run function settled";
