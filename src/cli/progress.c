@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "model/grade.h"
 
 enum { BAR_WIDTH = 30, BAR_ROOM = 60, SHORT_LABEL = 60 };
 
@@ -177,14 +178,20 @@ static const struct {
     {STR("deployment.build.requeued"), "The build starts again on another worker", true },
 };
 
-static void print_note(struct progress *progress, struct str kind)
+static void print_note(struct progress *progress, const struct build_event *event)
 {
+    enum engine_kind engine;
+
     for (size_t i = 0; i < COUNT_OF(notes); i++) {
-        if (!str_equal(kind, notes[i].kind))
+        if (!str_equal(event->kind, notes[i].kind))
             continue;
         if (is_plain(progress) || (progress->screen.is_live && notes[i].also_live)) {
             begin_line(progress);
-            fprintf(stderr, "%s\n", notes[i].note);
+            fprintf(stderr, "%s", notes[i].note);
+            if (engine_kind_parse(event->facts.engine, &engine))
+                fprintf(stderr, " with %s (%s)", engine_kind_name(engine),
+                        grade_name(grade_of_engine(engine)));
+            fputc('\n', stderr);
         }
     }
 }
@@ -203,7 +210,7 @@ void progress_event(struct progress *progress, struct str event)
     } else {
         const struct step *step = steps_take(&progress->steps, &read, time_boot_ms());
 
-        print_note(progress, read.kind);
+        print_note(progress, &read);
         if (step && is_plain(progress))
             print_step(progress, step, &arena);
     }

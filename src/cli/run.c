@@ -49,11 +49,13 @@ static struct str show_engine(struct str run, struct arena *arena)
 {
     struct str engine = output_value(run, "isolation.engine", arena);
     struct str grade = output_value(run, "isolation.grade", arena);
+    bool is_slow = str_equal(grade, STR("microvm")) &&
+                   str_equal(output_value(run, "isolation.accelerated", arena), STR("false"));
 
     if (engine.len == 0)
         return STR("");
-    return str_of(
-        arena_printf(arena, "%.*s (%.*s)", (int)engine.len, engine.ptr, (int)grade.len, grade.ptr));
+    return str_of(arena_printf(arena, "%.*s (%.*s%s)", (int)engine.len, engine.ptr, (int)grade.len,
+                               grade.ptr, is_slow ? ", without KVM" : ""));
 }
 
 /* The message and, below it, where it was thrown. */

@@ -20,6 +20,7 @@ static const struct json_field facts_fields[] = {
     {"ms", JSON_INTEGER, offsetof(struct build_facts, ms),
      .present = offsetof(struct build_facts, has_ms)},
     {"cached", JSON_BOOL, offsetof(struct build_facts, cached)},
+    {"engine", JSON_TEXT, offsetof(struct build_facts, engine)},
     {0},
 };
 

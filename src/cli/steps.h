@@ -35,6 +35,7 @@ struct build_event {
     struct str kind;
     struct build_facts {
         struct str phase, name, image, status, text;
+        struct str engine; /* of who builds */
         int64_t index, total, ms;
         bool cached, has_ms;
     } facts;

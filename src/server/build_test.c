@@ -62,6 +62,8 @@ SERVICE_TEST(a_build_tells_its_progress_and_brings_a_deployment)
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         CHECK_STR(service_text(service, arena_printf(&service->arena, "events.%zu.kind", i)),
                   kinds[i]);
+    CHECK_STR(service_text(service, "events.1.attributes.engine"), "gvisor");
+    CHECK_STR(service_text(service, "events.1.attributes.grade"), "user-kernel");
     CHECK_STR(service_text(service, "events.3.attributes.tasks.1"), "large");
 
     const char *promote =

@@ -58,8 +58,8 @@ static bool append(struct tx *tx, const char *id, const char *kind, const char *
     return deployment_event_append(tx, id, &event, err);
 }
 
-bool deployment_start_build(struct tx *tx, const char *id, const char *worker_id,
-                            const char *lease_id, struct wakes *wakes, struct error *err)
+bool deployment_start_build(struct tx *tx, const char *id, const struct deployment_builder *builder,
+                            struct wakes *wakes, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     AUTO(buf_finish) struct buf text = {.max = 4096};
@@ -77,9 +77,11 @@ bool deployment_start_build(struct tx *tx, const char *id, const char *worker_id
     if (rows.n_changed != 1)
         return store_lost_race(err, "the deployment moved meanwhile");
     json_open(&json, NULL);
-    json_string(&json, "worker_id", worker_id);
-    json_string(&json, "lease_id", lease_id);
+    json_string(&json, "worker_id", builder->worker_id);
+    json_string(&json, "lease_id", builder->lease_id);
     json_int(&json, "build_number", row.build_number);
+    json_text(&json, "engine", builder->engine);
+    json_text(&json, "grade", builder->grade);
     json_close(&json);
     note(id, &row, wakes);
     return append(tx, id, "deployment.building", "worker", NULL, &json, &text, err);

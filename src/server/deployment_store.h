@@ -16,8 +16,12 @@ struct deployment_fault {
 };
 
 /* A build lease has started. */
-bool deployment_start_build(struct tx *tx, const char *id, const char *worker_id,
-                            const char *lease_id, struct wakes *wakes, struct error *err) MUST_USE;
+struct deployment_builder {
+    const char *worker_id, *lease_id;
+    struct str engine, grade; /* what separates its steps from the host */
+};
+bool deployment_start_build(struct tx *tx, const char *id, const struct deployment_builder *builder,
+                            struct wakes *wakes, struct error *err) MUST_USE;
 
 /* Its lease is over without a result: queued again, or failed when that was the last. */
 bool deployment_give_back(struct tx *tx, const char *id, const char *lane_id, const char *reason,

@@ -176,12 +176,15 @@ static bool record_start(struct lease_call *open, const struct wire_start *start
     int64_t now = time_now_ms(), hard_ms = now + BUILD_MS;
     struct lease_row *lease = &open->lease;
 
+    const struct deployment_builder builder = {lease->worker_id, lease->id, start->engine,
+                                               start->grade};
+
     if (!lease_apply(open->tx, lease, LEASE_START, 0, err))
         return false;
-    bool moved = lease->subject == SUBJECT_RUN
-                     ? start_run(open, start, &hard_ms, err)
-                     : deployment_start_build(open->tx, lease->subject_id, lease->worker_id,
-                                              lease->id, &open->wakes, err);
+    bool moved =
+        lease->subject == SUBJECT_RUN
+            ? start_run(open, start, &hard_ms, err)
+            : deployment_start_build(open->tx, lease->subject_id, &builder, &open->wakes, err);
     lease->expires_ms = now + open->server->config->lease_ttl_ms;
     lease->hard_deadline_ms = hard_ms;
     return moved && STORE(open->tx, &lease_set_started, NULL, NULL, err, V_TEXT(lease->id),

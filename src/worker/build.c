@@ -123,8 +123,23 @@ static void announce(const struct build *build, const char *status, int64_t ms)
     build_step_event(&build->part, &step);
 }
 
+/* What is built with another engine than it will run on is not kept from who deploys it. */
+static void tell_engine(struct build *build)
+{
+    const struct engine *builds = build->worker->build_engine, *runs = build->worker->engine;
+
+    if (builds == runs)
+        return;
+    build->phase = phases[0].name;
+    build_note(&build->part,
+               arena_printf(&build->arena, "built with %s (%s); runs of this worker have %s (%s)",
+                            builds->name, engine_grade_name(builds->grade), runs->name,
+                            engine_grade_name(runs->grade)));
+}
+
 static bool run_phases(struct build *build, struct error *err)
 {
+    tell_engine(build);
     for (size_t i = 0; i < COUNT_OF(phases); i++) {
         int64_t begun = time_boot_ms();
 

@@ -65,6 +65,8 @@ struct build_step {
     bool cached;
 };
 void build_step_event(const struct build_part *part, const struct build_step *step);
+/* A line of the worker's own, where the output of programs goes. */
+void build_note(const struct build_part *part, const char *text);
 bool build_take_output(void *arg, enum guest_stream stream, struct str bytes); /* arg: the part */
 /* The end of a program's output: what was held back is told. */
 void build_flush_output(struct build_part *part);

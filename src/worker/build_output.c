@@ -73,6 +73,13 @@ static void emit_text(const struct build_part *part, const char *stream, char *b
     emit(part->build, "deployment.build.log", &writer, &body);
 }
 
+void build_note(const struct build_part *part, const char *text)
+{
+    char *bytes = arena_printf(part->arena, "%s\n", text);
+
+    emit_text(part, "stderr", bytes, strlen(bytes));
+}
+
 static void flush_line(struct build_part *part)
 {
     if (part->line_text.len > 0)

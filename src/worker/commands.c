@@ -10,7 +10,8 @@ static const struct option data_dir[] = {
 };
 
 static const struct option worker_options[] = {
-    {"engine", 0, OPTION_VALUE, "NAME", "auto, gvisor or container (HELMR_ENGINE)"},
+    {"engine", 0, OPTION_VALUE, "NAME",
+     "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE)"},
     {"roles", 0, OPTION_VALUE, "LIST", "run, build or both (HELMR_WORKER_ROLES)"},
     {0},
 };

@@ -127,6 +127,20 @@ static void check_platform(struct doctor *doctor)
         find(doctor, LEVEL_FAIL, "guest files", "make", "%s", err.text);
 }
 
+static void check_guest_files(struct doctor *doctor)
+{
+    const char *folder = doctor->settings.guest_dir;
+    struct guest_files files;
+    struct error err;
+
+    if (!guest_files_find(folder[0] ? folder : NULL, &files, &err)) {
+        find(doctor, LEVEL_WARNING, "microVM kernel", "make vm", "%s", err.text);
+        return;
+    }
+    find(doctor, LEVEL_OK, "microVM kernel", NULL, "sha256:%s", files.kernel_digest);
+    find(doctor, LEVEL_OK, "microVM initramfs", NULL, "sha256:%s", files.initrd_digest);
+}
+
 static void check_base_image(struct doctor *doctor)
 {
     AUTO(arena_finish) struct arena arena = {0};
@@ -166,12 +180,17 @@ static void check_engine(struct doctor *doctor, const struct engine *engine)
 
     snprintf(check, sizeof check, "engine %s", engine->name);
     engine->probe(doctor->worker.host, doctor->worker.platform.root, NULL, 0, &result);
+    bool is_machine = engine->grade == ENGINE_GRADE_MICROVM;
+    bool is_slow = is_machine && !result.accelerated;
     if (result.usable) {
-        doctor->has_engine |= !engine->by_name_only;
-        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s%s",
+        doctor->has_engine |= !engine->by_name_only && !is_slow;
+        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s%s%s",
              engine_grade_name(engine->grade),
+             is_slow      ? " without KVM, which is slow"
+             : is_machine ? " with KVM"
+                          : "",
              result.saves ? ", saved and brought back" : "; runs that wait stay in memory",
-             engine->by_name_only ? "; only by name" : "");
+             engine->by_name_only || is_slow ? "; only by name" : "");
         return;
     }
     find(doctor, LEVEL_WARNING, check, result.cure, "%s, not usable: %s",
@@ -251,12 +270,16 @@ bool doctor_command(const struct invocation *invocation, int *exit_code, struct 
         !directory_make(doctor.settings.data_dir, 0755, err) ||
         !directory_make(doctor.settings.work_dir, 0700, err))
         return false;
+    /* Also what auto would not take is shown. */
+    if (strcmp(doctor.settings.engine, "auto") == 0)
+        doctor.settings.qemu_accel = QEMU_ACCEL_AUTO;
     check_kernel(&doctor);
     check_privileges(&doctor);
     check_cgroups(&doctor);
     check_kvm(&doctor);
     check_disk(&doctor);
     check_platform(&doctor);
+    check_guest_files(&doctor);
     check_base_image(&doctor);
     check_engines(&doctor);
     worker_settings_finish(&doctor.settings);
