@@ -97,11 +97,6 @@ static const char *const *copy_texts(const char *const *from, size_t n, struct a
     return to;
 }
 
-static const char *copy_text(const char *text, struct arena *arena)
-{
-    return text ? arena_text(arena, str_of(text)) : NULL;
-}
-
 static void copy_kind(struct place *place, const struct standby_kind *kind)
 {
     struct arena *arena = &place->arena;
@@ -115,9 +110,6 @@ static void copy_kind(struct place *place, const struct standby_kind *kind)
     place->spec.deny = copy_texts(kind->spec->deny, kind->spec->n_deny, arena);
     place->spec.platform = arena_text(arena, str_of(kind->spec->platform));
     place->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
-    place->spec.drives.root = copy_text(kind->spec->drives.root, arena);
-    place->spec.drives.scratch = copy_text(kind->spec->drives.scratch, arena);
-    place->spec.drives.bundle = copy_text(kind->spec->drives.bundle, arena);
     place->config =
         (struct image_config){arena_str(arena, kind->config->workdir),
                               arena_str(arena, kind->config->user), env, kind->config->n_env};
