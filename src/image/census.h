@@ -7,7 +7,7 @@
 
 #include "image/hold.h"
 
-enum thing_kind { THING_BLOB, THING_LAYER, THING_STEP, THING_CACHE, THING_BUNDLE };
+enum thing_kind { THING_BLOB, THING_LAYER, THING_STEP, THING_CACHE, THING_BUNDLE, THING_DRIVE };
 
 enum {
     REACH_NAME = 1,  /* by a reference that only this store knows */
@@ -20,7 +20,7 @@ enum {
 struct thing {
     enum thing_kind kind;
     unsigned reach;
-    const char *folder, *name; /* folder: below <work>, for steps, caches and bundles */
+    const char *folder, *name; /* folder: below <work>, for steps, caches, bundles, drives */
     int64_t size;
     struct timespec used;
     struct thing *blob; /* of a step: its layer, or NULL */

@@ -17,7 +17,7 @@ static bool same_time(struct timespec a, struct timespec b)
 /* The folder a thing lies in, and the one that has the time of its last use. */
 struct place {
     int folder;
-    int lock; /* of a cache or a bundle */
+    int lock; /* of a cache, a bundle or a drive */
     int own;  /* descriptor to close, or -1 */
 };
 
@@ -40,7 +40,8 @@ static bool open_place(struct census *census, const struct thing *thing, struct 
     case THING_LAYER: place->folder = store->layers_fd; return true;
     case THING_STEP:
     case THING_CACHE:
-    case THING_BUNDLE: break;
+    case THING_BUNDLE:
+    case THING_DRIVE: break;
     }
     AUTO_FREE char *path = NULL;
     if (asprintf(&path, "%s/%s", store->work, thing->folder) < 0)
@@ -49,7 +50,7 @@ static bool open_place(struct census *census, const struct thing *thing, struct 
     return place->own >= 0 || error_errno(err, "open %s", path);
 }
 
-/* Whoever uses a cache or a bundle has locked it. */
+/* Whoever uses a cache, a bundle or a drive has locked it. */
 static bool lock_thing(const struct thing *thing, struct place *place, bool *is_free,
                        struct error *err)
 {
@@ -61,8 +62,8 @@ static bool lock_thing(const struct thing *thing, struct place *place, bool *is_
         if (!disk_try_lock(place->folder, name, &place->lock, err))
             return false;
         *is_free = place->lock >= 0;
-    } else if (thing->kind == THING_BUNDLE) {
-        place->lock = disk_open(place->folder, thing->name, O_RDONLY | O_DIRECTORY);
+    } else if (thing->kind == THING_BUNDLE || thing->kind == THING_DRIVE) {
+        place->lock = disk_open(place->folder, thing->name, O_RDONLY);
         *is_free = place->lock >= 0 && flock(place->lock, LOCK_EX | LOCK_NB) == 0;
     }
     return true;
@@ -124,6 +125,7 @@ static void count(struct image_collected *collected, const struct thing *thing)
     case THING_STEP: collected->steps++; break;
     case THING_CACHE: collected->caches++; break;
     case THING_BUNDLE: collected->bundles++; break;
+    case THING_DRIVE: collected->drives++; break;
     }
     collected->bytes += thing->size;
 }

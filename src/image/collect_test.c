@@ -29,8 +29,9 @@ static bool unpack(struct opened *o, const char *reference, const char *const **
 static bool age(struct opened *o)
 {
     return testing_sh(&o->testing,
-                      "cd work; mkdir -p caches bundles; { find oci/blobs oci/unpacked oci/steps "
-                      "-type f; find caches -name '.*.lock'; find bundles -mindepth 1 -maxdepth 1; "
+                      "cd work; mkdir -p caches bundles drives; { "
+                      "find oci/blobs oci/unpacked oci/steps drives -type f; "
+                      "find caches -name '.*.lock'; find bundles -mindepth 1 -maxdepth 1; "
                       "} | xargs -r touch -d '1 day ago'");
 }
 
@@ -275,25 +276,30 @@ TEST(a_step_whose_layer_was_evicted_goes_with_it)
     CHECK(evict(&o, 0, 0, &went) && went.blobs == 1 && went.steps == 1 && has(&o, 2, 0, 0));
 }
 
-TEST(caches_and_bundles_in_use_stay)
+TEST(caches_bundles_and_drives_in_use_stay)
 {
     AUTO(opened_finish) struct opened o = {0};
     struct image_collected went;
 
     CHECK(opened_init(&o));
     CHECK(testing_sh(&o.testing,
-                     "cd work; mkdir -p caches/p/npm caches/p/apt bundles/aa bundles/bb; "
+                     "cd work; mkdir -p caches/p/npm caches/p/apt bundles/aa bundles/bb drives; "
+                     "echo x > drives/a.ext4; echo x > drives/b.ext4; : > drives/.lock-1; "
                      "echo x > caches/p/npm/f; echo x > caches/p/apt/f; echo x > bundles/aa/f; "
                      "echo x > bundles/bb/f; : > caches/p/.npm.lock; : > caches/p/.apt.lock"));
     CHECK(age(&o));
     AUTO_FD int bundle = open(testing_path(&o.testing, "work/bundles/aa"), O_RDONLY | O_CLOEXEC);
     AUTO_FD int caches = open(testing_path(&o.testing, "work/caches/p"), O_RDONLY | O_CLOEXEC);
+    AUTO_FD int drive = open(testing_path(&o.testing, "work/drives/a.ext4"), O_RDONLY | O_CLOEXEC);
     AUTO_FD int cache = -1;
+    CHECK(drive >= 0 && flock(drive, LOCK_SH) == 0);
     CHECK(bundle >= 0 && flock(bundle, LOCK_SH) == 0);
     CHECK(disk_try_lock(caches, ".npm.lock", &cache, &o.testing.err) && cache >= 0);
     CHECK(evict(&o, 0, 0, &went) && went.caches == 1 && went.bundles == 1 && went.bytes > 0);
+    CHECK(went.drives == 1);
     CHECK(testing_sh(&o.testing, "cd work; test -e caches/p/npm/f && test ! -e caches/p/apt && "
-                                 "test -e bundles/aa/f && test ! -e bundles/bb"));
+                                 "test -e bundles/aa/f && test ! -e bundles/bb && "
+                                 "test -e drives/a.ext4 && test ! -e drives/b.ext4"));
 }
 
 TEST(a_note_without_its_layer_is_cleared_and_one_without_a_note_is_counted)

@@ -8,6 +8,12 @@
 
 enum { FOLDERS_MAX = 1000000 };
 
+/* Drives are files, the others folders. */
+static bool is_kind(enum thing_kind kind, const struct stat *facts)
+{
+    return kind == THING_DRIVE ? S_ISREG(facts->st_mode) : S_ISDIR(facts->st_mode);
+}
+
 static bool list_folder(struct census *census, enum thing_kind kind, const char *folder,
                         struct error *err)
 {
@@ -22,8 +28,7 @@ static bool list_folder(struct census *census, enum thing_kind kind, const char 
     for (size_t i = 0; i < names.n; i++) {
         struct stat facts;
         if (names.names[i][0] == '.' ||
-            fstatat(fd, names.names[i], &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !S_ISDIR(facts.st_mode))
+            fstatat(fd, names.names[i], &facts, AT_SYMLINK_NOFOLLOW) != 0 || !is_kind(kind, &facts))
             continue;
         struct thing *thing = census_add(census, kind, folder, names.names[i]);
         thing->size = usage_of(fd, names.names[i]);
@@ -60,7 +65,8 @@ static int round_of(const struct thing *thing)
         return thing->reach & (REACH_NAME | REACH_PART) ? 0 : 3;
     case THING_LAYER: return thing->reach ? 2 : 1;
     case THING_CACHE:
-    case THING_BUNDLE: return 2;
+    case THING_BUNDLE:
+    case THING_DRIVE: return 2;
     case THING_STEP: return 0;
     }
     return 0;
@@ -104,7 +110,8 @@ bool image_evict(struct image_store *store, const struct image_budget *budget,
 
     *collected = (struct image_collected){0};
     if (!census_take(store, false, &census, err) || !list_caches(&census, err) ||
-        !list_folder(&census, THING_BUNDLE, "bundles", err))
+        !list_folder(&census, THING_BUNDLE, "bundles", err) ||
+        !list_folder(&census, THING_DRIVE, "drives", err))
         return false;
     int64_t bytes = census_bytes(&census);
     if (bytes > budget->bytes)

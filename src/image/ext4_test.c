@@ -215,14 +215,14 @@ TEST(large_folders_are_found_by_hash)
     if (why)
         SKIP(why);
     CHECK(testing_sh(&testing, "mkdir -p t/long t/short && echo x >t/file"));
-    CHECK(make_large(&testing, "t/long", 12000, 240));
-    CHECK(make_large(&testing, "t/short", 50000, 1));
+    CHECK(make_large(&testing, "t/long", 9000, 240));
+    CHECK(make_large(&testing, "t/short", 20000, 1));
     CHECK(write_one(&testing, "t.ext4", "t"));
     CHECK(is_tree(&testing, "t.ext4", "t"));
     CHECK(testing_sh(&testing, "mount -o loop,ro t.ext4 drive"));
-    CHECK(stat(testing_path(&testing, "drive/short/49999-l"), &facts) == 0);
-    CHECK(facts.st_nlink == 62001);
-    CHECK(stat(testing_path(&testing, "drive/short/50000-l"), &facts) != 0 && errno == ENOENT);
+    CHECK(stat(testing_path(&testing, "drive/short/19999-l"), &facts) == 0);
+    CHECK(facts.st_nlink == 29001);
+    CHECK(stat(testing_path(&testing, "drive/short/20000-l"), &facts) != 0 && errno == ENOENT);
     CHECK(testing_sh(&testing, "umount drive; debugfs -R 'stat /long' t.ext4 | grep -q 0x81000"));
 }
 

@@ -95,9 +95,9 @@ bool image_list(struct image_store *store, struct arena *arena, const struct ima
 typedef void image_progress(void *arg, const char *line);
 
 struct image_collected {
-    int64_t blobs, layers, steps, caches, bundles; /* how many went */
-    int64_t bytes;                                 /* what they took */
-    int64_t kept_bytes;                            /* what is left in all */
+    int64_t blobs, layers, steps, caches, bundles, drives; /* how many went */
+    int64_t bytes;                                         /* what they took */
+    int64_t kept_bytes;                                    /* what is left in all */
 };
 
 struct image_collection {
@@ -111,15 +111,15 @@ bool image_collect(struct image_store *store, const struct image_collection *wha
                    struct image_collected *collected, struct error *err) MUST_USE;
 
 struct image_budget {
-    int64_t bytes;              /* of blobs, unpacked layers, caches and bundles together */
+    int64_t bytes;              /* of blobs, unpacked layers, caches, bundles and drives together */
     int64_t idle_ms;            /* what was used within this time stays */
     const volatile bool *abort; /* or NULL; when set, no more is removed */
 };
 
-/* Makes room until all fits the budget, least recently used first: unpacked layers, caches and
- * bundles that nobody uses, then layers' blobs that the server has too or a step can make again.
- * Images with a name other than helmr.local/… stay. ERR_CONFLICT when another process collects or
- * verifies. */
+/* Makes room until all fits the budget, least recently used first: unpacked layers, caches,
+ * bundles and drives that nobody uses, then layers' blobs that the server has too or a step can
+ * make again. Images with a name other than helmr.local/… stay. ERR_CONFLICT when another process
+ * collects or verifies. */
 bool image_evict(struct image_store *store, const struct image_budget *budget,
                  struct image_collected *collected, struct error *err) MUST_USE;
 

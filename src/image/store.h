@@ -7,7 +7,8 @@
  *     oci/unpacked/<chain id>                        about an unpacked layer; its time: last use
  *     oci/holds/                                     what live processes use, see hold.c
  *     layers/<chain id>/                             unpacked layers
- *     caches/<project>/<cache id>/  bundles/<hex>/   not ours, but under the same budget
+ *     caches/<project>/<cache id>/  bundles/<hex>/  drives/<hex>.ext4
+ *                                                    not ours, but under the same budget
  *
  * The time of a blob, a step and a note in unpacked/ is when it was last used. Users look and touch
  * under the shared removal lock; a collector removes under the exclusive one, and only what has the

@@ -30,7 +30,7 @@ struct worker_settings {
     int64_t execution_slots, build_executors, standbys;
     char registry_auth_file[SETTING_TEXT], registry_ca_file[SETTING_TEXT]; /* empty: none */
     char registry_mirrors[SETTING_TEXT], image_push_repository[1024];      /* empty: none */
-    int64_t artifact_cache_max_mib; /* images, layers, caches, bundles; 0: 20 % of the disk */
+    int64_t artifact_cache_max_mib; /* images, layers, caches, bundles, drives; 0: 20 % */
     int64_t template_cache_max_mib; /* of memory; 0: a quarter of the capacity */
 };
 

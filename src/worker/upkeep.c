@@ -142,7 +142,7 @@ void upkeep_now(struct worker *worker)
         log_info("made room for artifacts", LOG_INT("freed_mib", went.bytes >> 20),
                  LOG_INT("kept_mib", went.kept_bytes >> 20), LOG_INT("layers", went.layers),
                  LOG_INT("blobs", went.blobs), LOG_INT("caches", went.caches),
-                 LOG_INT("bundles", went.bundles));
+                 LOG_INT("bundles", went.bundles), LOG_INT("drives", went.drives));
     if (went.kept_bytes > budget.bytes)
         log_warn("artifacts that must stay take more than their budget",
                  LOG_INT("kept_mib", went.kept_bytes >> 20),

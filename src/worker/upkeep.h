@@ -1,8 +1,8 @@
-/* Upkeep: a thread that keeps images, layers, caches and bundles of this host within their budget,
- * and drops the names of images that no deployment needs any more.
+/* Upkeep: a thread that keeps images, layers, caches, bundles and drives of this host within their
+ * budget, and drops the names of images that no deployment needs any more.
  *
  * It looks after every build and every ten minutes. What is in use is never taken: images by their
- * holds, bundles and caches by their locks.
+ * holds, the others by their locks.
  */
 #pragma once
 
