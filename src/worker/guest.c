@@ -264,25 +264,6 @@ bool guest_watch_channel(struct guest *guest, struct error *err)
            loop_add(guest->loop, guest->room_fd, LOOP_READ, on_room, guest, &guest->room, err);
 }
 
-/* What the sandbox is made of stays on this host until the guest is stopped. */
-bool guest_hold_files(struct guest *guest, const struct sandbox_spec *spec, struct error *err)
-{
-    struct stat held, there;
-
-    if (!image_hold_folders(guest->worker->images, spec->layers, spec->n_layers,
-                            &guest->held_layers, err))
-        return false;
-    if (!spec->bundle)
-        return true;
-    guest->held_bundle = open(spec->bundle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (guest->held_bundle < 0 || flock(guest->held_bundle, LOCK_SH) != 0)
-        return error_errno(err, "hold %s", spec->bundle);
-    /* Taken away while we waited for the lock: then it is another folder, or none. */
-    return (fstat(guest->held_bundle, &held) == 0 && stat(spec->bundle, &there) == 0 &&
-            held.st_dev == there.st_dev && held.st_ino == there.st_ino) ||
-           error_set(err, ERR_UNAVAILABLE, "%s has gone", spec->bundle);
-}
-
 struct guest *guest_make(struct worker *worker, struct lease *lease, struct failure *failure)
 {
     struct guest *made = alloc(sizeof *made);
@@ -314,10 +295,12 @@ bool guest_start(struct worker *worker, struct lease *lease, const struct sandbo
                  struct failure *failure, struct guest **guest, struct error *err)
 {
     struct guest *made = *guest = guest_make(worker, lease, failure);
+    const struct engine *engine = engine_of(worker, spec);
+    struct sandbox_spec own = *spec;
 
-    if (!guest_hold_files(made, spec, err))
+    if (!guest_hold_files(made, engine, &own, err))
         return guest_fail(made, "start", "mount_failed", err);
-    if (!engine_of(worker, spec)->start(worker->host, spec, &made->instance, err))
+    if (!engine->start(worker->host, &own, &made->instance, err))
         return guest_fail(made, "start", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);
@@ -604,10 +587,7 @@ void guest_stop(struct guest *guest)
         guest_op_free(op);
     loop_destroy(guest->loop);
     close(guest->room_fd);
-    if (guest->held_layers >= 0)
-        close(guest->held_layers);
-    if (guest->held_bundle >= 0)
-        close(guest->held_bundle);
+    guest_release_files(guest);
     template_drop(guest->origin);
     buf_finish(&guest->outcome_bytes);
     arena_finish(&guest->arena);

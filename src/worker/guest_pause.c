@@ -119,13 +119,14 @@ bool guest_restore(struct worker *worker, struct lease *lease, const struct sand
                    struct failure *failure, struct guest **guest, struct error *err)
 {
     struct guest *made = *guest = guest_make(worker, lease, failure);
+    struct sandbox_spec own = *spec;
 
     made->listener = *listener;
     made->program = PROGRAM;
     made->is_set_up = made->is_started = true;
-    if (!guest_hold_files(made, spec, err))
+    if (!guest_hold_files(made, worker->engine, &own, err))
         return guest_fail(made, "restore", "mount_failed", err);
-    if (!worker->engine->restore(worker->host, spec, image, &made->instance, err))
+    if (!worker->engine->restore(worker->host, &own, image, &made->instance, err))
         return guest_fail(made, "restore", "boot_failed", err);
     channel_init(&made->channel, instance_channel(made->instance), instance_channel(made->instance),
                  SIDE_HOST);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/hash.h"
+#include "worker/drives.h"
 #include "worker/guest.h"
 
 enum { GUEST_OUTPUT_MAX = 16 * 1024 * 1024, GUEST_OPS_MAX = 128 };
@@ -21,6 +22,7 @@ struct guest {
     int room_fd;
     struct template *origin;      /* of which it is a copy; NULL: started on its own */
     int held_layers, held_bundle; /* locks that keep them on this host, or -1 */
+    struct drives drives;         /* of a machine */
     struct channel channel;
     struct arena arena;
     struct error broken; /* the channel's or engine's end, when is_broken */
@@ -96,8 +98,10 @@ void guest_make_identity(char boot_id[ID_TEXT], char machine_id[33]);
 /* A guest without a sandbox yet, and the callbacks of one that has a channel. */
 struct guest *guest_make(struct worker *worker, struct lease *lease, struct failure *failure);
 bool guest_watch_channel(struct guest *guest, struct error *err) MUST_USE;
-bool guest_hold_files(struct guest *guest, const struct sandbox_spec *spec,
+/* Also fills spec->drives, for engines that start from them. */
+bool guest_hold_files(struct guest *guest, const struct engine *engine, struct sandbox_spec *spec,
                       struct error *err) MUST_USE;
+void guest_release_files(struct guest *guest);
 
 /* Loop callbacks; arg is the guest. */
 loop_ready guest_on_socket, guest_on_process_end;

@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "worker/bundle.h"
+#include "worker/drives.h"
 #include "worker/image_share.h"
 #include "worker/report.h"
 #include "worker/run.h"
@@ -87,6 +88,16 @@ static bool prepare_image(struct run *run, struct error *err)
     return true;
 }
 
+/* Made before the start is timed; what starts then finds them. */
+static bool prepare_drives(struct run *run, struct error *err)
+{
+    AUTO(drives_finish) struct drives drives = {0};
+
+    return !run->worker->engine->has_drives ||
+           drives_open(run->worker->settings->work_dir, &run->spec, &drives, err) ||
+           image_fault(run, err);
+}
+
 static bool prepare_files(struct run *run, struct error *err)
 {
     const struct wire_object *bundle = &run->grant->deployment.bundle;
@@ -100,7 +111,7 @@ static bool prepare_files(struct run *run, struct error *err)
                      &spec->bundle, err))
         return failure_set(&run->failure, "guest_runtime", "mount_failed", "prepare", true, "%s",
                            err->text);
-    return true;
+    return prepare_drives(run, err);
 }
 
 static void fill_spec(struct run *run)
