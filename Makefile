@@ -23,8 +23,12 @@ dev: build
 demo: build
 	tools/demo.sh
 
+# A microVM really started, with KVM where that works.
+smoke: deps vm
+	tools/smoke.py $(B)/guest-image
+
 # Every test, with real parts. SUITE="unit system" runs some of them.
-test: build $(B)/san
+test: build vm $(B)/san
 	meson compile -C $(B)/san
 	tools/test.py $(B) $(SUITE)
 
@@ -57,8 +61,10 @@ lint: deps platform $(B)/default
 format:
 	git ls-files -co --exclude-standard '*.[ch]' | xargs clang-format-19 -i
 
-install: build
+install: build vm
 	meson install -C $(B)/default --no-rebuild
+	install -d $(DESTDIR)$(PREFIX)/share/helmr/guest
+	cd $(B)/guest-image && install -m 0644 kernel vmlinux initrd artefacts.json $(DESTDIR)$(PREFIX)/share/helmr/guest
 
 # The guest's files travel inside the binary: agent, adapter and SDK as one archive.
 platform: guest ts
