@@ -351,15 +351,25 @@ static bool put_hard_link(struct extract *extract, struct archive_entry *entry, 
     return link_to(extract, target, path, err);
 }
 
-/* What a layer hides of the layers below. In the lowest one there is nothing to hide. */
-static bool hide(struct extract *extract, int parent, const char *name, struct error *err)
+/* What a layer hides of the layers below. Where there is nothing to hide no mark is left: in a
+ * folder of this layer alone overlayfs would show it as a file that nobody can open. */
+static bool hide(struct extract *extract, int parent, const char *name, const char *path,
+                 struct error *err)
 {
-    if (!has_below(extract) || mknodat(parent, name, S_IFCHR, makedev(0, 0)) == 0)
+    struct view_place place = {0};
+    struct view merged = {0};
+
+    if (has_below(extract) && !look(extract, path, &merged, &place, NULL, err))
+        return false;
+    if (!place.is_there)
         return true;
-    if (errno != EEXIST)
-        return error_errno(err, "whiteout %s", name);
+    if (place.layer < merged.n - 1)
+        return mknodat(parent, name, S_IFCHR, makedev(0, 0)) == 0 ||
+               error_errno(err, "whiteout %s", name);
+    if (place.n_folders < 2)
+        return true;
     AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return folder < 0 || extract_set_opaque(folder, err);
+    return folder >= 0 ? extract_set_opaque(folder, err) : error_errno(err, "open %s", name);
 }
 
 /* When a folder became a file or a link, umoci lists what was in it all the same: below something
@@ -395,8 +405,11 @@ static bool put_marker(struct extract *extract, const char *path, const char *hi
         return true;
     if (!open_parent(extract, path, &name, err))
         return false;
-    if (hidden)
-        return hide(extract, extract->parent, hidden, err);
+    if (hidden) {
+        char target[TAR_PATH];
+        (void)snprintf(target, sizeof target, "%.*s%s", (int)(name - path), path, hidden);
+        return hide(extract, extract->parent, hidden, target, err);
+    }
     extract->hides_root = extract->hides_root || !*extract->parent_path;
     return !*extract->parent_path || !has_below(extract) ||
            extract_set_opaque(extract->parent, err);
@@ -414,7 +427,7 @@ static bool hide_root(struct extract *extract, struct error *err)
         !view_list(extract->spec->below, "", &place, &names, err))
         return false;
     for (size_t i = 0; i < names.n; i++)
-        if (!hide(extract, extract->spec->root, names.names[i], err))
+        if (!hide(extract, extract->spec->root, names.names[i], names.names[i], err))
             return false;
     return true;
 }
@@ -426,7 +439,7 @@ static bool leave_out(struct extract *extract, const char *name, const char *pat
     bool hides;
 
     return free_place(extract, name, path, &hides, err) &&
-           hide(extract, extract->parent, name, err);
+           hide(extract, extract->parent, name, path, err);
 }
 
 static bool put_by_kind(struct extract *extract, struct archive_entry *entry, const char *name,

@@ -292,6 +292,12 @@ static const struct stacked {
      {L("d", "file"), F("d/.wh.f")}                                                                    },
     {"a whiteout through a link below",     "test ! -e link", NULL,   {F("link/.wh.f"), F("out/.wh.x")}},
     {"an opaque folder",                    "test -d d",      "d",    {F("d/" OPAQUE)}                 },
+    {"a whiteout of nothing below",         "test ! -e n/x",  NULL,   {D("n"), F("n/.wh.x")}           },
+    {"a whiteout of nothing in the root",   "test ! -e x",    NULL,   {F(".wh.x")}                     },
+    {"a whiteout in an opaque folder",      "test ! -e d/f",  "d",    {F("d/" OPAQUE), F("d/.wh.f")}   },
+    {"a device over nothing",               "test ! -e x",    NULL,   {DEVICE("x")}                    },
+    {"a folder, then its whiteout",         "test -f d/x",    "d",    {F("d/x"), F(".wh.d")}           },
+    {"a file, then its whiteout",           "test -f file",   NULL,   {F("file"), F(".wh.file")}       },
 };
 
 static bool extract_over(struct place *place, const struct view *below, struct error *err)
