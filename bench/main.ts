@@ -14,6 +14,7 @@ import { runThroughput } from "./figures/run_throughput.ts";
 import { seal } from "./figures/seal.ts";
 import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
+import { vmClonePss, vmPark, vmStart } from "./figures/vm.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
@@ -28,6 +29,9 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start_cold: runStartCold,
   park: parkAndResume,
   parked_rss: parkedMemory,
+  vm_start: vmStart,
+  vm_park: vmPark,
+  vm_clone_pss: vmClonePss,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
   auth_overhead: authOverhead,

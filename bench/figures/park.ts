@@ -35,7 +35,7 @@ async function events(stack: Stack, id: string): Promise<RunEvent[]> {
   return (await ask<{ events: RunEvent[] }>(stack, `/api/runs/${id}/events?limit=200`)).events;
 }
 
-async function park(stack: Stack): Promise<Parked> {
+export async function park(stack: Stack): Promise<Parked> {
   const { id } = await createRun(stack, "wait");
   for (;;) {
     const list = await events(stack, id);
@@ -56,7 +56,7 @@ async function park(stack: Stack): Promise<Parked> {
 }
 
 /** From the answer, as the server accepted it, to the statement after the wait. */
-async function resume(stack: Stack, parked: Parked): Promise<number> {
+export async function resume(stack: Stack, parked: Parked): Promise<number> {
   await ask(stack, `/api/tokens/${parked.tokenId}/complete`, { data: { approved: true } });
   const list = await awaitRun(stack, parked.id);
   const { output } = await getRun(stack, parked.id);

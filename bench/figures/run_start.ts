@@ -42,7 +42,7 @@ export async function rawOnce(raw: Runsc): Promise<number> {
   return Number(out) - begun;
 }
 
-async function dockerOnce(): Promise<number> {
+export async function dockerOnce(): Promise<number> {
   const begun = Date.now();
   return Number(await dockerNode(program)) - begun;
 }
@@ -59,6 +59,9 @@ async function prepareAnchors(): Promise<Anchors> {
   if (!raw) note("skipped: runsc_run, runsc is not installed");
   return { raw, docker: raw !== undefined && (await startDocker(raw.rootfs)) };
 }
+
+/** Whether `docker run` can be measured beside. */
+export const docker = async (): Promise<boolean> => (await (anchors ??= prepareAnchors())).docker;
 
 /** Rounds of each in turn; the first of each only warms what there is to warm. */
 async function measure(stack: Stack, name: string, rounds: number): Promise<void> {

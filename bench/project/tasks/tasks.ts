@@ -1,6 +1,6 @@
 import { image, sandbox, task } from "@helmr/sdk";
 
-const box = sandbox("bench").image(image("bench").from("node:24-bookworm-slim"));
+export const box = sandbox("bench").image(image("bench").from("node:24-bookworm-slim"));
 
 export const now = task({
   id: "now",

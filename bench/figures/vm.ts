@@ -1,0 +1,103 @@
+// Machines without KVM: starts as copies of a template, parks, resumes, and what a copy costs.
+import { readdirSync, readFileSync } from "node:fs";
+import { note, sleep, until } from "../host.ts";
+import { figure, median, quantile } from "../report.ts";
+import { rawMachine, restoreMachine } from "../qemu.ts";
+import { awaitRun, createRun, type Stack, startUp } from "../stack.ts";
+import { park, resume } from "./park.ts";
+import { docker, dockerOnce, startOnce } from "./run_start.ts";
+
+const rounds = 20;
+const copies = 4;
+const settings = { HELMR_ENGINE: "qemu", HELMR_WAIT_HOT_TIME: "0s" };
+
+/** Once runs of the task start as copies: the first boots, and the template is made beside it. */
+async function warm(stack: Stack, task: string): Promise<void> {
+  await until(
+    `a template for ${task}`,
+    async () => {
+      const { id } = await createRun(stack, task);
+      const list = await awaitRun(stack, id);
+      const started = list.find((event) => event.kind === "run.lease_started");
+      await sleep(1000);
+      return started?.attributes["start"] !== "boot";
+    },
+    600_000,
+  );
+}
+
+/** vm_start_a: Node waits with the adapter; vm_start_b: the task's module is loaded, too. */
+export async function vmStart(stack: Stack): Promise<void> {
+  await startUp(stack, settings);
+  const hasDocker = await docker();
+  const raw = await rawMachine(stack.build);
+  const times: Record<string, number[]> = { a: [], b: [], docker_run: [], qemu_restore: [] };
+  for (const task of ["now", "now-impure"]) await warm(stack, task);
+  for (let i = 0; i <= rounds; i++) {
+    times["b"]?.push(await startOnce(stack, new Map(), "now"));
+    await sleep(800); // the next copy is made: it is not what is measured
+    times["a"]?.push(await startOnce(stack, new Map(), "now-impure"));
+    await sleep(800);
+    if (hasDocker) times["docker_run"]?.push(await dockerOnce());
+    if (raw) times["qemu_restore"]?.push(await restoreMachine(raw));
+  }
+  const names = { vm_start: "b", vm_start_a: "a", vm_start_b: "b" };
+  for (const [name, level] of Object.entries(names))
+    for (const [suffix, part] of [["p50", 0.5], ["p99", 0.99]] as const) {
+      const value = quantile(times[level]?.slice(1) ?? [], part);
+      for (const anchor of ["docker_run", "qemu_restore"]) {
+        const list = times[anchor]?.slice(1) ?? [];
+        const reference = { name: anchor, value: quantile(list, part) };
+        figure(`${name}_${suffix}`, value, "ms", list.length ? reference : undefined);
+      }
+    }
+}
+
+export async function vmPark(stack: Stack): Promise<void> {
+  await startUp(stack, settings);
+  await warm(stack, "now");
+  const raw = await rawMachine(stack.build);
+  const times = { park: [] as number[], resume: [] as number[], bytes: [] as number[], raw: [] as number[] };
+  for (let i = 0; i <= rounds / 2; i++) {
+    const parked = await park(stack);
+    await sleep(500);
+    const back = await resume(stack, parked);
+    const restored = raw ? await restoreMachine(raw) : 0;
+    if (i === 0) continue; // the first boots, and stores the template
+    times.park.push(parked.parkMs);
+    times.resume.push(back);
+    times.bytes.push(parked.storedBytes);
+    if (raw) times.raw.push(restored);
+  }
+  const anchor = raw ? { name: "qemu_restore", value: median(times.raw) } : undefined;
+  figure("vm_park", median(times.park), "ms", anchor);
+  figure("vm_resume_p50", median(times.resume), "ms", anchor);
+  figure("vm_resume_p99", quantile(times.resume, 0.99), "ms", anchor);
+  figure("vm_parked_bytes", median(times.bytes), "bytes");
+}
+
+/** The proportional share of memory that each of the machines has, in bytes. */
+function machineMemory(): number[] {
+  return readdirSync("/proc")
+    .filter((pid) => /^\d+$/.test(pid))
+    .flatMap((pid) => {
+      try {
+        if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("microvm")) return [];
+        const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+        return [Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) * 1024];
+      } catch {
+        return []; // It ended meanwhile.
+      }
+    });
+}
+
+export async function vmClonePss(stack: Stack): Promise<void> {
+  await startUp(stack, { ...settings, HELMR_WORKER_STANDBYS: String(copies) });
+  await warm(stack, "now");
+  for (let i = 0; i < copies; i++) await awaitRun(stack, (await createRun(stack, "now")).id);
+  await until("copies that stand by", () => machineMemory().length >= copies, 120_000);
+  await sleep(5000); // idle
+  const each = machineMemory();
+  note(`vm_clone_pss: ${each.length} copies, MB each: ${each.map((one) => (one / 1e6).toFixed(1)).join(" ")}`);
+  figure("vm_clone_pss", median(each) / 1e6, "MB");
+}
