@@ -13,6 +13,9 @@ type Resolved = ReturnType<Resolve>;
 /* Directories that may hold node_modules, first hit wins; known once the run is. */
 let chain: readonly string[] = [];
 
+/* As they are now: while an import is observed, what this looks for is not the module's doing. */
+const look = { existsSync, statSync };
+
 /* A .cts file is left to Node: it finds no types to strip; rare enough to pay for the search. */
 const isPlainModule = /\.m?ts$/;
 const guesses = [".ts", ".mts", ".js", ".mjs"];
@@ -40,7 +43,7 @@ function extensionOf(path: string): string {
 }
 
 function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  return look.statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 /** The file a relative import means, or undefined to leave it to Node and its message. */
@@ -71,7 +74,7 @@ function ofFile(path: string): Resolved {
 }
 
 export const holds = (directory: string, name: string): boolean =>
-  existsSync(`${directory}/node_modules/${name}`);
+  look.existsSync(`${directory}/node_modules/${name}`);
 
 /** A package, from the first directory of the chain that has it. */
 function fromChain(specifier: string, context: Context, next: Next): Resolved {

@@ -17,7 +17,7 @@ test("an image that can load its tasks is told so, with its Node", async () => {
   assert.equal(code, 0);
   assert.deepEqual(output, {
     node: nodeVersion,
-    tasks: [{ module: "tasks/task.ts", export: "subject" }],
+    tasks: [{ module: "tasks/task.ts", export: "subject", preload: true }],
   });
 });
 
