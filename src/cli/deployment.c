@@ -23,6 +23,17 @@ static struct str show_payload(struct str task, struct arena *arena)
                                                                                 : STR("no");
 }
 
+/* Whether a run finds the module imported, and what of the module is against it. */
+static struct str show_preload(struct str task, struct arena *arena)
+{
+    struct str reason = output_value(task, "preload_reason", arena);
+
+    if (str_equal(output_value(task, "preload", arena), STR("true")))
+        return STR("yes");
+    return reason.len ? str_of(arena_printf(arena, "no: %.*s", (int)reason.len, reason.ptr))
+                      : STR("no");
+}
+
 static const struct field deployment_columns[] = {
     {"ID",      "id",         NULL},
     {"VERSION", "version",    NULL},
@@ -57,6 +68,7 @@ static const struct field task_labels[] = {
     {"Sandbox", "sandbox_id",  NULL        },
     {"Payload", NULL,          show_payload},
     {"Queue",   "queue",       NULL        },
+    {"Preload", NULL,          show_preload},
 };
 
 static bool print_list(const struct invocation *invocation, const char *kind,

@@ -216,6 +216,7 @@ static const struct json_field task_fields[] = {
     TEXT("id", id, REQUIRED, 128),
     TEXT("module", module, REQUIRED, 4096),
     TEXT("export", export_name, REQUIRED, NAME_MAX_LEN),
+    FLAG("preload", preload, OPTIONAL),
     {0},
 };
 #undef AT

@@ -25,6 +25,7 @@ enum {
     WIRE_SECRET_VALUE_MAX = 64 * 1024,
     WIRE_IMAGE_OBJECTS_MAX = 256,
     WIRE_IMAGES_HELD_MAX = 4096,
+    WIRE_IMPORTS_MAX = 1000, /* as many as tasks */
     WIRE_OPS_MAX = 64,
     WIRE_OP_BODY_MAX = 512 * 1024, /* of a body of 256 KiB, escaped */
     WIRE_MANIFEST_OBJECTS_MAX = 1024,
@@ -142,6 +143,7 @@ struct wire_object {
 };
 struct wire_task {
     struct str id, module, export_name;
+    bool preload; /* the module may be imported before the run is known */
 };
 struct wire_deployment {
     struct str id, version;
@@ -218,6 +220,7 @@ struct wire_phase {
 struct wire_start {
     struct wire_fence fence;
     struct str engine, grade, start; /* start: boot | standby | template | checkpoint */
+    struct str level; /* a: Node waited; b: with the task's module imported; absent: nothing did */
     bool accelerated;
     int64_t start_ms;
     struct json_list phases;
@@ -408,13 +411,20 @@ struct wire_build_image {
     int64_t size;
     struct json_list objects; /* struct wire_object: manifest, configuration and layers */
 };
+/* What was observed when the task's module was imported inside its image. */
+struct wire_import {
+    struct str task_id;
+    bool preload;      /* it may happen ahead of a run */
+    struct str reason; /* why not; absent: it may */
+};
 struct wire_build_complete {
     struct wire_fence fence;
     struct str outcome, fingerprint; /* outcome: succeeded | failed */
     bool has_failure;
     struct wire_failure failure;
-    struct str manifest;     /* JSON of the evaluated project: tasks, sandboxes, queues */
-    struct json_list images; /* struct wire_build_image */
+    struct str manifest;      /* JSON of the evaluated project: tasks, sandboxes, queues */
+    struct json_list images;  /* struct wire_build_image */
+    struct json_list imports; /* struct wire_import, of tasks */
     struct wire_object bundle;
 };
 struct wire_drained {
@@ -433,9 +443,10 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_reject_fields[], wire_release_fields[], wire_logs_fields[], wire_logs_answer_fields[],
     wire_events_fields[], wire_finalize_fields[], wire_finalize_answer_fields[],
     wire_complete_fields[], wire_completed_fields[], wire_build_complete_fields[],
-    wire_drained_fields[], wire_empty_fields[], wire_failure_fields[], wire_secrets_wanted_fields[],
-    wire_secrets_fields[], wire_step_wanted_fields[], wire_step_found_fields[],
-    wire_step_done_fields[], wire_images_held_fields[], wire_images_gone_fields[],
-    wire_ops_fields[], wire_op_results_fields[], wire_checkpoint_begin_fields[],
-    wire_checkpoint_begun_fields[], wire_checkpoint_stage_fields[], wire_checkpoint_ready_fields[],
-    wire_checkpoint_abort_fields[], wire_checkpoint_aborted_fields[], wire_resumed_fields[];
+    wire_drained_fields[], wire_empty_fields[], wire_import_fields[], wire_failure_fields[],
+    wire_secrets_wanted_fields[], wire_secrets_fields[], wire_step_wanted_fields[],
+    wire_step_found_fields[], wire_step_done_fields[], wire_images_held_fields[],
+    wire_images_gone_fields[], wire_ops_fields[], wire_op_results_fields[],
+    wire_checkpoint_begin_fields[], wire_checkpoint_begun_fields[], wire_checkpoint_stage_fields[],
+    wire_checkpoint_ready_fields[], wire_checkpoint_abort_fields[],
+    wire_checkpoint_aborted_fields[], wire_resumed_fields[];

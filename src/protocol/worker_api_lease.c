@@ -31,6 +31,7 @@ const struct json_field wire_start_fields[] = {
     TEXT("grade", grade, REQUIRED, 32),
     FLAG("accelerated", accelerated, REQUIRED),
     TEXT("start", start, REQUIRED, 32),
+    TEXT("level", level, OPTIONAL, 1),
     NUMBER("start_ms", start_ms, REQUIRED),
     LIST("phases", phases, OPTIONAL, 16, phase_fields, wire_phase),
     {0},
@@ -402,6 +403,15 @@ static const struct json_field build_image_fields[] = {
 };
 #undef AT
 
+#define AT wire_import
+const struct json_field wire_import_fields[] = {
+    TEXT("task_id", task_id, REQUIRED, 128),
+    FLAG("preload", preload, REQUIRED),
+    TEXT("reason", reason, OPTIONAL, WIRE_TEXT_MAX),
+    {0},
+};
+#undef AT
+
 #define AT wire_build_complete
 const struct json_field wire_build_complete_fields[] = {
     FENCE,
@@ -410,6 +420,7 @@ const struct json_field wire_build_complete_fields[] = {
     FAILURE(wire_build_complete),
     RAW("manifest", manifest, OPTIONAL),
     LIST("images", images, OPTIONAL, 256, build_image_fields, wire_build_image),
+    LIST("imports", imports, OPTIONAL, WIRE_IMPORTS_MAX, wire_import_fields, wire_import),
     PART("bundle", bundle, OPTIONAL, wire_object_fields),
     {0},
 };

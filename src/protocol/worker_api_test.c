@@ -53,7 +53,7 @@ TEST(a_run_grant_survives_the_way_there_and_back)
                 .workspace_id = STR("workspace"),
                 .attempt = 1,
                 .max_duration_ms = 5000,
-                .task = {STR("task"), STR("tasks/a.ts"), STR("a")},
+                .task = {STR("task"), STR("tasks/a.ts"), STR("a"), true},
                 .deployment = {STR("deployment"), STR("20260101.1"), {STR("ab"), 10}},
                 .sandbox = {.id = STR("s"),
                             .image = STR("sha256:00"),
@@ -71,9 +71,47 @@ TEST(a_run_grant_survives_the_way_there_and_back)
     CHECK(json_read(buf_str(&text), wire_grant_fields, &got, sizeof got, &arena, &err));
     CHECK(got.has_run && !got.has_build && got.sequence == 3);
     CHECK(str_equal(got.run.task.module, sent.run.task.module));
+    CHECK(got.run.task.preload);
     CHECK(str_equal(got.run.payload, sent.run.payload));
     CHECK(got.run.deployment.bundle.size == 10 && got.run.sandbox.deny.n == 2);
     CHECK(str_equal(((const struct str *)got.run.sandbox.deny.items)[1], deny[1]));
+}
+
+TEST(what_an_import_did_has_this_form)
+{
+    const struct wire_import imports[] = {
+        {STR("pure"),  true,  {0}                        },
+        {STR("reads"), false, STR("a.ts reads the clock")},
+    };
+    const struct wire_build_complete message = {
+        .fence = {1, 1, STR("l")},
+        .outcome = STR("succeeded"),
+        .fingerprint = STR("f"),
+        .imports = {(void *)(uintptr_t)imports, 2},
+        .bundle = {STR("b"), 1},
+    };
+
+    CHECK(write_text(wire_build_complete_fields, &message));
+    CHECK(
+        is_text("{\"fence\":{\"epoch\":1,\"lease_id\":\"l\",\"sequence\":1},\"outcome\":"
+                "\"succeeded\",\"fingerprint\":\"f\",\"imports\":[{\"task_id\":"
+                "\"pure\",\"preload\":true},{\"task_id\":\"reads\",\"preload\":false,"
+                "\"reason\":\"a.ts reads the clock\"}],\"bundle\":{\"digest\":\"b\",\"size\":1}}"));
+}
+
+TEST(how_far_a_sandbox_was_prepared_is_one_letter)
+{
+    static const char text_of_level[] =
+        "{\"fence\":{\"epoch\":1,\"lease_id\":\"l\",\"sequence\":1},\"engine\":\"gvisor\","
+        "\"grade\":\"user-space kernel\",\"accelerated\":false,\"start\":\"standby\","
+        "\"level\":\"%s\",\"start_ms\":1}";
+    struct wire_start got;
+
+    CHECK(json_read(str_of(arena_printf(&arena, text_of_level, "b")), wire_start_fields, &got,
+                    sizeof got, &arena, &err));
+    CHECK(str_equal(got.level, STR("b")));
+    CHECK(!json_read(str_of(arena_printf(&arena, text_of_level, "best")), wire_start_fields, &got,
+                     sizeof got, &arena, &err));
 }
 
 TEST(the_variables_of_a_build_keep_their_names)

@@ -36,6 +36,14 @@ static const char *text_of(struct stage *stage, const char *rest, const char *pa
                : "";
 }
 
+static bool has(struct service *service, const char *path, const char *json)
+{
+    struct str raw;
+
+    return json_find_raw(buf_str(&service->answer.body), path, &service->arena, &raw) &&
+           str_equal(raw, str_of(json));
+}
+
 SERVICE_TEST(a_build_tells_its_progress_and_brings_a_deployment)
 {
     static const char progress[] =
@@ -74,6 +82,7 @@ SERVICE_TEST(a_build_tells_its_progress_and_brings_a_deployment)
     CHECK(*run && worker_take(&stage.worker, "run"));
     CHECK_STR(service_text(service, "grants.0.run.task.id"), "hello");
     CHECK_STR(service_text(service, "grants.0.run.task.module"), "tasks/a.ts");
+    CHECK(has(service, "grants.0.run.task.preload", "true"));
     CHECK_STR(service_text(service, "grants.0.run.sandbox.image"),
               arena_printf(&service->arena, "sha256:%s",
                            object_id(service, "the manifest of an image")));
@@ -82,6 +91,35 @@ SERVICE_TEST(a_build_tells_its_progress_and_brings_a_deployment)
     CHECK(service_int(service, "grants.0.run.sandbox.memory_mib") == 512);
     CHECK(service_int(service, "grants.0.run.deployment.bundle.size") == 10);
     CHECK(service_int(service, "grants.0.run.max_duration_ms") == 900000);
+}
+
+SERVICE_TEST(a_deployment_knows_which_modules_may_be_loaded_ahead)
+{
+    static const char result[] =
+        ",\"outcome\":\"succeeded\",\"fingerprint\":\"f\",\"manifest\":%s,\"images\":[{\"id\":"
+        "\"image\",\"digest\":\"sha256:%s\",\"size\":1,\"objects\":[{\"digest\":\"%s\",\"size\":"
+        "24}]}],\"imports\":[{\"task_id\":\"hello\",\"preload\":true},{\"task_id\":\"large\","
+        "\"preload\":false,\"reason\":\"a.ts:1 reads the clock\"}],\"bundle\":{\"digest\":\"%s\","
+        "\"size\":10}";
+    struct stage stage;
+    CHECK(set_building(service, &stage));
+    const char *image = worker_put(&stage.worker, "the manifest of an image");
+    const char *bundle = worker_put(&stage.worker, "the bundle");
+    const char *body = arena_printf(&service->arena, result, test_manifest, image, image, bundle);
+    CHECK_STATUS(service, lease_post(&stage.worker, "build/complete", body), 200);
+
+    CHECK_STR(text_of(&stage, "", "tasks.0.task_id"), "hello");
+    CHECK(has(service, "tasks.0.preload", "true"));
+    CHECK_STR(service_text(service, "tasks.0.preload_reason"), "");
+    CHECK(has(service, "tasks.1.preload", "false"));
+    CHECK_STR(service_text(service, "tasks.1.preload_reason"), "a.ts:1 reads the clock");
+
+    const char *promote =
+        arena_printf(&service->arena, "/api/deployments/%s/promote", stage.deployment);
+    CHECK_STATUS(service, service_ask(service, stage.key, "POST", promote, ""), 200);
+    CHECK(*service_start_run(service, stage.key, "large", NULL));
+    CHECK(worker_take(&stage.worker, "run"));
+    CHECK(has(service, "grants.0.run.task.preload", "false"));
 }
 
 SERVICE_TEST(a_failed_build_says_why)

@@ -167,9 +167,21 @@ static const char *sandbox_row(const struct ingest *in, struct str id)
     return NULL;
 }
 
+/* Without a word about it the module is not imported ahead. */
+static struct wire_import import_of(const struct ingest *in, struct str task_id)
+{
+    const struct wire_import *imports = in->built->imports.items;
+
+    for (size_t i = 0; i < in->built->imports.n; i++)
+        if (str_equal(imports[i].task_id, task_id))
+            return imports[i];
+    return (struct wire_import){.task_id = task_id};
+}
+
 static bool add_task(struct ingest *in, const struct manifest_task *task, struct error *err)
 {
     const char *sandbox = sandbox_row(in, task->sandbox_id);
+    const struct wire_import import = import_of(in, task->id);
     struct str retry = {0};
     struct json_list secrets;
     char id[ID_TEXT];
@@ -194,7 +206,8 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
                  V_STR(task->export_name), V_INT(task->accepts_payload),
                  V_INT(task->max_duration_seconds), V_STR(task->queue),
                  ttl_ms ? V_INT(ttl_ms) : V_NULL, retry.len ? V_STR(retry) : V_NULL,
-                 V_STR(is_value(task->secrets) ? task->secrets : STR("[]")), V_TEXT("[]"));
+                 V_STR(is_value(task->secrets) ? task->secrets : STR("[]")), V_TEXT("[]"),
+                 V_INT(import.preload), V_STR_OR_NULL(import.reason));
 }
 
 static bool add_rows(struct ingest *in, struct error *err)

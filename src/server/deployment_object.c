@@ -21,6 +21,8 @@ void task_object_write(struct json_writer *json, const char *name, const struct 
     json_row_raw_if(json, "retry_policy", rows, row, TASK_GET_RETRY_POLICY);
     json_row_raw(json, "secrets", rows, row, TASK_GET_SECRETS);
     json_row_raw(json, "schedules", rows, row, TASK_GET_SCHEDULES);
+    json_row_bool(json, "preload", rows, row, TASK_GET_PRELOAD);
+    json_row_text_if(json, "preload_reason", rows, row, TASK_GET_PRELOAD_REASON);
     json_close(json);
 }
 

@@ -64,7 +64,7 @@ static bool run_grant_of(struct claim *claim, struct tx *tx, const char *lease_i
         .attempt = row_int(&rows, 0, RUN_GRANT_ATTEMPT),
         .max_duration_ms = row_int(&rows, 0, RUN_GRANT_MAX_DURATION_SECONDS) * 1000,
         .task = {column(&rows, RUN_GRANT_TASK_ID), column(&rows, RUN_GRANT_FILE_PATH),
-                 column(&rows, RUN_GRANT_EXPORT_NAME)},
+                 column(&rows, RUN_GRANT_EXPORT_NAME), row_int(&rows, 0, RUN_GRANT_PRELOAD) != 0},
         .deployment = {column(&rows, RUN_GRANT_DEPLOYMENT_ID),
                  column(&rows, RUN_GRANT_VERSION),
                  {column(&rows, RUN_GRANT_BUNDLE_DIGEST),

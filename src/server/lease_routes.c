@@ -84,6 +84,8 @@ static bool started_event(struct lease_call *open, const struct wire_start *star
     json_text(&json, "grade", start->grade);
     json_bool(&json, "accelerated", start->accelerated);
     json_text(&json, "start", start->start);
+    if (start->level.ptr)
+        json_text(&json, "level", start->level);
     json_int(&json, "start_ms", start->start_ms);
     json_close(&json);
     if (!json_end(&json, err))

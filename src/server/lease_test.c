@@ -183,6 +183,8 @@ SERVICE_TEST(what_was_answered_before_is_answered_the_same)
     for (int i = 0; i < 2; i++)
         CHECK_STATUS(service, lease_start(worker), 200);
     CHECK(run_events_of(service, stage.key, stage.run, "run.lease_started") == 1);
+    CHECK_STR(service_text(service, "events.2.attributes.start"), "standby");
+    CHECK_STR(service_text(service, "events.2.attributes.level"), "b");
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(service, lease_report(worker, "succeeded", ",\"output\":1"), 200);
         CHECK_STR(service_text(service, "run_status"), "succeeded");

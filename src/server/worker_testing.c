@@ -209,7 +209,7 @@ int lease_start(struct test_worker *worker)
     int status =
         lease_post(worker, "start",
                    ",\"engine\":\"gvisor\",\"grade\":\"user-kernel\",\"accelerated\":false,"
-                   "\"start\":\"boot\",\"start_ms\":7,"
+                   "\"start\":\"standby\",\"level\":\"b\",\"start_ms\":7,"
                    "\"phases\":[{\"step\":\"network\",\"ms\":3}]");
 
     if (status == 200)
@@ -441,8 +441,10 @@ int build_end_with(struct test_worker *worker, const char *manifest, const char 
     return lease_post(worker, "build/complete",
                       arena_printf(&worker->service->arena,
                                    ",\"outcome\":\"succeeded\",\"fingerprint\":\"f\","
-                                   "\"manifest\":%s,\"images\":[%s],\"bundle\":{\"digest\":\"%s\","
-                                   "\"size\":10}",
+                                   "\"manifest\":%s,\"images\":[%s],\"imports\":["
+                                   "{\"task_id\":\"hello\",\"preload\":true},"
+                                   "{\"task_id\":\"gone\",\"preload\":true}],"
+                                   "\"bundle\":{\"digest\":\"%s\",\"size\":10}",
                                    manifest, images, bundle));
 }
 

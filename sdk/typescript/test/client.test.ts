@@ -351,8 +351,11 @@ test("tasks of the current deployment are listed", async () => {
     accepts_payload: true,
     max_duration_seconds: 900,
     queue: "task/hello",
+    preload: false,
+    preload_reason: "tasks/a.ts:1 reads the clock",
   };
   await using server = await TestServer.start(json(200, { tasks: [record] }));
   const [first] = await server.client.tasks.list();
+  assert.deepEqual([first?.preload, first?.preloadReason], [false, "tasks/a.ts:1 reads the clock"]);
   assert.deepEqual([first?.taskId, first?.exportName, first?.acceptsPayload], ["hello", "a", true]);
 });

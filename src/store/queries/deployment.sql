@@ -60,16 +60,16 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 SELECT cursor, id, kind, at_ms, category, severity, source, redaction_class, attributes
 FROM deployment_events WHERE deployment_id = $1 AND cursor > $2 ORDER BY cursor LIMIT $3;
 
--- name: deployment_tasks_list (deployment) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current
+-- name: deployment_tasks_list (deployment) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current, preload, preload_reason
 SELECT * FROM task_objects WHERE deployment_id = $1 ORDER BY task_id;
 
--- name: task_list (environment, after, limit) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current
+-- name: task_list (environment, after, limit) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current, preload, preload_reason
 SELECT * FROM task_objects
 WHERE environment_id = $1 AND is_current = 1 AND id > $2
     AND deployment_id = (SELECT current_deployment_id FROM environments WHERE id = $1)
 ORDER BY id LIMIT $3;
 
--- name: task_get (environment, id) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current
+-- name: task_get (environment, id) -> id, task_id, deployment_id, deployment_version, file_path, export_name, sandbox_id, accepts_payload, max_duration_seconds, queue, ttl_ms, retry_policy, secrets, schedules, environment_id, is_current, preload, preload_reason
 SELECT * FROM task_objects
 WHERE environment_id = $1 AND (task_id = $2 OR id = $2)
     AND deployment_id = (SELECT current_deployment_id FROM environments WHERE id = $1);
@@ -100,11 +100,11 @@ INSERT INTO deployment_sandboxes (id, environment_id, deployment_id, sandbox_id,
     disk_mib, network, arch, image_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
--- name: deployment_task_insert (id, environment, deployment, deployment_sandbox, task, sandbox, file, export, accepts, duration, queue, ttl, retry, secrets, schedules)
+-- name: deployment_task_insert (id, environment, deployment, deployment_sandbox, task, sandbox, file, export, accepts, duration, queue, ttl, retry, secrets, schedules, preload, preload_reason)
 INSERT INTO deployment_tasks (id, environment_id, deployment_id, deployment_sandbox_id, task_id,
     sandbox_id, file_path, export_name, accepts_payload, max_duration_seconds, queue, ttl_ms,
-    retry_policy, secrets, schedules)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+    retry_policy, secrets, schedules, preload, preload_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
 -- name: deployment_queue_insert (deployment, name, limit)
 INSERT INTO deployment_queues (deployment_id, name, concurrency_limit) VALUES ($1, $2, $3)

@@ -41,6 +41,9 @@ export interface DeployedTask {
   readonly acceptsPayload: boolean;
   readonly maxDurationSeconds: number;
   readonly queue: string;
+  /** Whether its runs may start where the module was imported ahead; else what stands against it. */
+  readonly preload: boolean;
+  readonly preloadReason: string | undefined;
 }
 
 type TaskRecord = Record<string, any>;
@@ -57,6 +60,8 @@ function deployedTask(task: TaskRecord): DeployedTask {
     acceptsPayload: task.accepts_payload,
     maxDurationSeconds: task.max_duration_seconds,
     queue: task.queue,
+    preload: task.preload,
+    preloadReason: task.preload_reason,
   };
 }
 
