@@ -27,6 +27,7 @@ enum {
     KILL_MS = 20 * 1000, /* from the kill to the proof that nothing is left */
     STANDBY_MS = 60 * 1000,
     SHUTDOWN_MS = 2 * 1000,
+    SLOWNESS = 6,              /* of a machine whose instructions are translated, on a busy host */
     SECRETS_PIECE = 32 * 1024, /* of values that are sent together */
     ABORT_MS = 250,            /* between two looks at a program's abort */
 };
@@ -204,11 +205,23 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
         return error_set(err, ERR_CANCELLED, "given up");
     if (view->cancel_wanted && !guest->is_started)
         return error_set(err, ERR_CANCELLED, "cancelled before it started");
-    if (guest->kill_sent && now - guest->kill_ms > KILL_MS)
+    if (guest->kill_sent && now - guest->kill_ms > guest_patience(guest, KILL_MS))
         return error_set(err, ERR_GONE, "the program could not be killed");
-    if (guest->has_hello && now - guest->ponged_ms > SILENCE_MS)
+    if (guest->has_hello && now - guest->ponged_ms > guest_patience(guest, SILENCE_MS))
         return error_set(err, ERR_GONE, "the agent does not answer");
     return true;
+}
+
+int64_t guest_patience(const struct guest *guest, int64_t ms)
+{
+    const struct worker *worker = guest->worker;
+
+    return worker->engine->has_drives && !worker->accelerated ? SLOWNESS * ms : ms;
+}
+
+int64_t guest_until(const struct guest *guest, int64_t ms)
+{
+    return time_boot_ms() + guest_patience(guest, ms);
 }
 
 bool guest_wait_for(struct guest *guest, const bool *flag, int64_t until_ms, struct error *err)
@@ -352,7 +365,7 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
     };
     guest->is_layer = setup->is_layer;
     if (!guest_send(guest, MESSAGE_SETUP, &message, err) ||
-        !guest_wait_for(guest, &guest->is_set_up, time_boot_ms() + SET_UP_MS, err))
+        !guest_wait_for(guest, &guest->is_set_up, guest_until(guest, SET_UP_MS), err))
         return guest_fail(guest, "setup", "agent_unhealthy", err);
     return true;
 }
@@ -374,7 +387,7 @@ static struct str_list list_of(const char *const *texts, struct arena *arena)
 static bool send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
                          struct error *err)
 {
-    int64_t until = time_boot_ms() + LAUNCH_MS;
+    int64_t until = guest_until(guest, LAUNCH_MS);
     size_t unsent = 0;
 
     guest->has_secrets = n == 0;
@@ -405,7 +418,7 @@ static bool send_secrets(struct guest *guest, const struct guest_secret *secrets
 
 static bool await_secrets(struct guest *guest, struct error *err)
 {
-    return guest_wait_for(guest, &guest->has_secrets, time_boot_ms() + LAUNCH_MS, err);
+    return guest_wait_for(guest, &guest->has_secrets, guest_until(guest, LAUNCH_MS), err);
 }
 
 bool guest_send_secrets(struct guest *guest, const struct guest_secret *secrets, size_t n,
@@ -457,7 +470,7 @@ bool guest_launch(struct guest *guest, const struct guest_program *program, stru
     }
     if (!send_secrets(guest, program->secrets, program->n_secrets, err) ||
         !await_secrets(guest, err) || !guest_send(guest, MESSAGE_LAUNCH, &message, err) ||
-        !guest_wait_for(guest, &guest->is_started, time_boot_ms() + LAUNCH_MS, err))
+        !guest_wait_for(guest, &guest->is_started, guest_until(guest, LAUNCH_MS), err))
         return guest_fail(guest, "launch", "agent_unhealthy", err);
     return true;
 }
@@ -489,7 +502,7 @@ bool guest_stand_by(struct guest *guest, struct error *err)
         *err = guest->broken;
         return false;
     }
-    return now - guest->ponged_ms <= SILENCE_MS ||
+    return now - guest->ponged_ms <= guest_patience(guest, SILENCE_MS) ||
            error_set(err, ERR_GONE, "the agent does not answer");
 }
 

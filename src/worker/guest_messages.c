@@ -5,7 +5,7 @@
 #include "worker/guest_state.h"
 #include "worker/worker.h"
 
-enum { CLOCK_OFFSET_MAX_MS = 2000 }; /* with the message's own way, on a busy host */
+enum { CLOCK_OFFSET_MAX_MS = 2000 }; /* beyond the time between question and answer */
 
 uint16_t guest_stream_number(uint32_t program, enum guest_stream which)
 {
@@ -206,7 +206,10 @@ static bool take_op(struct guest *guest, const struct message_op *asked, struct 
 static bool take_reestablished(struct guest *guest, const struct message_reestablished *done,
                                struct error *err)
 {
-    int64_t offset = (int64_t)(done->realtime_ns / 1000000) - time_now_ms();
+    int64_t now = time_now_ms(), told = (int64_t)(done->realtime_ns / 1000000);
+    int64_t offset = told > now                       ? told - now
+                     : told < guest->reestablished_ms ? told - guest->reestablished_ms
+                                                      : 0;
 
     if (!done->entropy_ok || !done->network_ok || done->generation != guest->generation ||
         offset > CLOCK_OFFSET_MAX_MS || offset < -CLOCK_OFFSET_MAX_MS)

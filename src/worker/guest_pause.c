@@ -23,7 +23,7 @@ bool guest_freeze(struct guest *guest, struct error *err)
 
     guest->is_frozen = guest->is_refused = false;
     if (!guest_send(guest, MESSAGE_FREEZE, &message, err) ||
-        !guest_wait_for(guest, &guest->is_frozen, time_boot_ms() + FREEZE_MS + ANSWER_MS, err))
+        !guest_wait_for(guest, &guest->is_frozen, guest_until(guest, FREEZE_MS + ANSWER_MS), err))
         return guest_fail(guest, "freeze", "agent_unhealthy", err);
     guest->is_held = !guest->is_refused;
     return guest->is_held ||
@@ -36,7 +36,7 @@ bool guest_thaw(struct guest *guest, struct error *err)
 
     guest->is_thawed = guest->is_held = false;
     return (guest_send(guest, MESSAGE_THAW, &message, err) &&
-            guest_wait_for(guest, &guest->is_thawed, time_boot_ms() + ANSWER_MS, err)) ||
+            guest_wait_for(guest, &guest->is_thawed, guest_until(guest, ANSWER_MS), err)) ||
            guest_fail(guest, "thaw", "agent_unhealthy", err);
 }
 
@@ -50,7 +50,7 @@ bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[
 
     guest->is_paused = false;
     return (guest_send(guest, MESSAGE_PAUSE, &message, err) &&
-            guest_wait_for(guest, &guest->is_paused, time_boot_ms() + ANSWER_MS, err)) ||
+            guest_wait_for(guest, &guest->is_paused, guest_until(guest, ANSWER_MS), err)) ||
            guest_fail(guest, "pause", "agent_unhealthy", err);
 }
 
@@ -66,7 +66,7 @@ static bool meet_again(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN]
             return false;
     }
     guest_flush(guest);
-    if (!guest_wait_for(guest, &guest->has_hello, time_boot_ms() + RESTORE_MS, err))
+    if (!guest_wait_for(guest, &guest->has_hello, guest_until(guest, RESTORE_MS), err))
         return false;
     guest->ponged_ms = time_boot_ms();
     return true;
@@ -146,9 +146,10 @@ bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
 
     random_bytes(entropy, sizeof entropy);
     guest_make_identity(boot_id, machine_id);
+    guest->reestablished_ms = time_now_ms();
     struct message_reestablish message = {
         .id = ++guest->number,
-        .realtime_ns = (uint64_t)time_now_ms() * 1000000,
+        .realtime_ns = (uint64_t)guest->reestablished_ms * 1000000,
         .entropy = {entropy, sizeof entropy},
         .machine_id = str_of(machine_id),
         .boot_id = str_of(boot_id),
@@ -157,7 +158,7 @@ bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
     };
     guest->is_reestablished = false;
     return (guest_send(guest, MESSAGE_REESTABLISH, &message, err) &&
-            guest_wait_for(guest, &guest->is_reestablished, time_boot_ms() + ANSWER_MS, err)) ||
+            guest_wait_for(guest, &guest->is_reestablished, guest_until(guest, ANSWER_MS), err)) ||
            guest_fail(guest, "reestablish", "agent_unhealthy", err);
 }
 
@@ -184,6 +185,6 @@ bool guest_resume(struct guest *guest, const struct guest_resumption *resumption
 
     guest->has_consumed = false;
     return (guest_send(guest, MESSAGE_RESUME, &message, err) &&
-            guest_wait_for(guest, &guest->has_consumed, time_boot_ms() + ANSWER_MS, err)) ||
+            guest_wait_for(guest, &guest->has_consumed, guest_until(guest, ANSWER_MS), err)) ||
            guest_fail(guest, "resume", "agent_unhealthy", err);
 }

@@ -34,9 +34,10 @@ struct guest {
     bool is_refused; /* the freeze: the program was busy */
     bool is_held;    /* frozen and not thawed since */
     uint64_t generation;
-    bool is_stirred;    /* something happened that whoever watches should look at */
-    bool outlives_stop; /* the end of the worker is told to who watches, not obeyed */
-    bool is_layer;      /* the agent has mount points of its own to take away at the end */
+    int64_t reestablished_ms; /* wall time that it was told last */
+    bool is_stirred;          /* something happened that whoever watches should look at */
+    bool outlives_stop;       /* the end of the worker is told to who watches, not obeyed */
+    bool is_layer;            /* the agent has mount points of its own to take away at the end */
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
 
@@ -78,6 +79,11 @@ bool guest_send(struct guest *guest, enum message_type type, const void *message
 /* Turns the loop until *flag, the deadline (boot time), or the end of it all. */
 bool guest_wait_for(struct guest *guest, const bool *flag, int64_t until_ms,
                     struct error *err) MUST_USE;
+
+/* How long a guest that is well may take for what takes others so long at most; the boot time of it
+ * from now. */
+int64_t guest_patience(const struct guest *guest, int64_t ms);
+int64_t guest_until(const struct guest *guest, int64_t ms);
 
 /* False. The failure a call reports when the guest itself has not said one. */
 bool guest_fail(struct guest *guest, const char *stage, const char *kind, const struct error *err);
