@@ -19,8 +19,9 @@ deps:
 dev: build
 	$(B)/default/helmr up --data-dir $(DATA)
 
-# Everything on a bare machine: install, build, start, deploy an example, run it.
-demo: build
+# Everything on a bare machine: install, build, start, deploy an example, run it. HELMR_ENGINE=qemu runs it
+# in a microVM, for which its kernel is made first.
+demo: build $(if $(filter qemu firecracker,$(HELMR_ENGINE)),vm)
 	tools/demo.sh
 
 # A microVM really started, with KVM where that works.
