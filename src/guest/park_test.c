@@ -105,6 +105,11 @@ ON_EVERY_ENGINE(a_frozen_task_is_still_and_goes_on_by_a_thaw)
     CHECK(harness->has_outcome && harness->outcome_kind == OUTCOME_SUCCEEDED);
 }
 
+TEST(a_frozen_task_is_still_and_goes_on_by_a_thaw_in_a_machine)
+{
+    run_scenario(a_frozen_task_is_still_and_goes_on_by_a_thaw, ON_MACHINE, SETUP_LAYOUT_AGENT);
+}
+
 ON_EVERY_ENGINE(a_task_that_does_not_come_to_rest_stays_running)
 {
     CHECK(start_waiting(harness, "park deaf"));
@@ -275,6 +280,12 @@ ON_EVERY_ENGINE(a_parked_task_gets_its_answer_new_secrets_and_a_new_generation)
           has(harness, "boot_id=fedcba98-7654-3210-fedc-ba9876543210\n"));
 }
 
+TEST(a_parked_task_gets_its_answer_new_secrets_and_a_new_generation_in_a_machine)
+{
+    run_scenario(a_parked_task_gets_its_answer_new_secrets_and_a_new_generation, ON_MACHINE,
+                 SETUP_LAYOUT_AGENT);
+}
+
 static void save_and_restore(struct harness *harness)
 {
     struct error err = {0};
@@ -423,6 +434,11 @@ TEST(a_capture_holds_what_a_task_changed_on_linux)
 TEST(a_capture_holds_what_a_task_changed_on_gvisor)
 {
     run_scenario(capture_all, ON_GVISOR, SETUP_LAYOUT_AGENT);
+}
+
+TEST(a_capture_holds_what_a_task_changed_in_a_machine)
+{
+    run_scenario(capture_all, ON_MACHINE, SETUP_LAYOUT_AGENT);
 }
 
 static void leave_out_secrets(struct harness *harness)
