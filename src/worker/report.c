@@ -190,8 +190,7 @@ static struct wire_complete message_of(const struct report *report)
         .active_ms = report->active_ms,
         .stdout_end = report->stdout_end,
         .stderr_end = report->stderr_end,
-        .has_version = report->capture.has_version,
-        .version = report->capture.version,
+        .operation_id = str_of(report->operation),
     };
 }
 
@@ -199,16 +198,16 @@ static bool complete(const struct report *report, struct wire_complete *message,
                      struct arena *arena, struct error *err)
 {
     struct lease *lease = report->lease;
-    char operation[ID_TEXT], fingerprint[65];
+    char fingerprint[65];
     struct wire_completed answer;
 
-    id_make(operation);
-    message->operation_id = str_of(operation);
     message->fingerprint = message->fence.lease_id = STR("");
     report_fingerprint(wire_complete_fields, message, fingerprint);
     message->fingerprint = str_of(fingerprint);
     message->fence =
         (struct wire_fence){lease->worker->link.epoch, lease->sequence, str_of(lease->id)};
+    message->has_version = report->capture.has_version;
+    message->version = report->capture.version;
 
     const struct exchange exchange = {
         .route = arena_printf(arena, "leases/%s/complete", lease->id),

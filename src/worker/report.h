@@ -1,7 +1,7 @@
 /* The end of a lease, told to the server exactly once: a result, a rejection or a release.
  *
- * The fingerprint covers everything but the fence, so that a lost answer can be asked for
- * again and a different result is refused.
+ * The fingerprint covers everything but the fence and the version, so that a lost answer can be
+ * asked for again and a different result is refused; how its files are stored is no other result.
  */
 #pragma once
 
@@ -12,6 +12,7 @@
 struct report {
     struct lease *lease;
     struct line *line;
+    char operation[ID_TEXT]; /* of this result, however often it is told */
     int64_t active_ms, stdout_end, stderr_end, max_duration_ms;
     bool was_cancelled, was_timed_out;
     struct capture capture;
@@ -21,7 +22,8 @@ struct report {
 /* Whether the program did what it was asked for. */
 bool report_succeeds(const struct report *report, const struct guest_result *result);
 
-/* After the program is proved gone. */
+/* After the program is proved gone. ERR_OBJECT_GONE: the version has to be stored anew, and then it
+ * may be told again. */
 bool report_complete(const struct report *report, const struct guest_result *result,
                      struct error *err) MUST_USE;
 

@@ -362,22 +362,34 @@ static bool prepare_report(struct run *run, struct report *report, struct error 
         .was_timed_out = guest_was_timed_out(run->guest),
         .max_duration_ms = run->grant->max_duration_ms,
     };
+    id_make(report->operation);
     return true;
+}
+
+static bool capture_and_tell(struct run *run, const struct guest_result *result,
+                             struct report *report, struct error *err)
+{
+    struct error why;
+
+    if (!capture(run, result, report, &why)) {
+        *err = why;
+        return false;
+    }
+    return report_complete(report, result, err);
 }
 
 static bool report_result(struct run *run, struct guest_result *result, struct error *err)
 {
     struct report report;
-    struct error why;
 
     run_secrets_hide(run->redactor, result, &run->arena);
     if (!prepare_report(run, &report, err))
         return false;
-    if (!capture(run, result, &report, &why)) {
-        *err = why;
-        return false;
-    }
-    return report_complete(&report, result, err);
+    if (capture_and_tell(run, result, &report, err))
+        return true;
+    /* Collected before the result could name it: everything is stored anew, once. */
+    return err->code == ERR_OBJECT_GONE && report.capture.has_version &&
+           capture_and_tell(run, result, &report, err);
 }
 
 /* Between the start that is recorded and the release something was found that stays so: delivered
