@@ -6,22 +6,6 @@
 #include "worker/object_link.h"
 #include "worker/worker.h"
 
-/* Objects are put even while the server is away for a moment, as long as the lease is ours. */
-struct upload {
-    struct line *line;
-    struct lease *lease;
-    int64_t until_ms;
-};
-
-static bool put(void *arg, const struct seal_facts *facts, int fd, struct error *err)
-{
-    struct upload *upload = arg;
-    int64_t fence_ms = lease_look(upload->lease).fence_ms;
-
-    return line_store_insist(upload->line, facts, fd,
-                             fence_ms < upload->until_ms ? fence_ms : upload->until_ms, err);
-}
-
 static void destroy_writer(struct tree_writer **writer)
 {
     tree_writer_destroy(*writer);
@@ -64,8 +48,8 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
     AUTO(tree_decoder_finish) struct tree_decoder decoder = {0};
-    struct upload upload = {line, lease, until_ms};
-    const struct object_backend backend = {.arg = &upload, .put = put};
+    struct object_link link = {line, lease, until_ms};
+    const struct object_backend backend = object_backend_of_link(&link);
     struct tree_facts facts;
 
     *capture = (struct capture){0};

@@ -69,7 +69,8 @@ static bool keep(struct run *run, const struct saved_image *image, const atomic_
                  struct checkpoint_kept *kept, struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
-    struct object_backend backend = object_backend_of_line(&run->line);
+    struct object_link link = {&run->line, run->lease, 0};
+    struct object_backend backend = object_backend_of_link(&link);
     const struct saver_plan plan = {
         .backend = &backend,
         .keys = &ring.keys,
@@ -111,7 +112,8 @@ bool checkpoint_keep_base(struct run *run, const struct saved_image *image,
 static bool read_parent(struct run *run, const char *digest, struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
-    struct object_backend backend = object_backend_of_line(&run->line);
+    struct object_link link = {&run->line, run->lease, 0};
+    struct object_backend backend = object_backend_of_link(&link);
     struct run_parent *parent = &run->parent;
     struct seal_source source;
     int fd = -1;
@@ -164,7 +166,8 @@ bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,
                       struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
-    struct object_backend backend = object_backend_of_line(&run->line);
+    struct object_link link = {&run->line, run->lease, 0};
+    struct object_backend backend = object_backend_of_link(&link);
     const char *digest = arena_text(&run->arena, grant->manifest);
     struct loader *loader = NULL;
 

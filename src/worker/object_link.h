@@ -4,6 +4,15 @@
 #pragma once
 
 #include "blob/object.h"
+#include "worker/lease.h"
 #include "worker/link.h"
 
-struct object_backend object_backend_of_line(struct line *line);
+/* Objects are put even while the server is away for a moment, as long as the lease is ours. */
+struct object_link {
+    struct line *line;
+    struct lease *lease;
+    int64_t until_ms; /* boot time; 0: only the lease is a limit */
+};
+
+/* The link outlives it. */
+struct object_backend object_backend_of_link(struct object_link *link);

@@ -8,6 +8,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Between } from "./between.ts";
 import { leftovers } from "./host.ts";
 import { Installation } from "./installation.ts";
 import type { Place } from "./installation.ts";
@@ -75,6 +76,8 @@ export interface OwnOptions {
   readonly env?: Record<string, string>;
   /** One with the default settings when left out. */
   readonly workers?: readonly WorkerOptions[];
+  /** Who stands between the workers and the server. */
+  readonly between?: Between;
 }
 
 export interface WorkerOptions {
@@ -161,10 +164,11 @@ export class Own extends Installation {
 export async function startOwn(t: Scope, options: OwnOptions = {}): Promise<Own> {
   const dataDir = mkdtempSync(`${tmpdir()}/helmr-own-`);
   const url = `http://127.0.0.1:${await freePort()}`;
+  const socket = `${dataDir}/run/server.sock`;
   const common = {
     ...process.env,
     HELMR_DATA_DIR: dataDir,
-    HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
+    HELMR_CONTROL_URL: options.between?.stand(`${dataDir}/between.sock`, socket) ?? `unix:${socket}`,
     HELMR_MASTER_KEY: randomBytes(32).toString("base64"),
     HELMR_WORKER_BOOTSTRAP_TOKEN: randomBytes(32).toString("base64url"),
     HELMR_CHECKPOINT_ENCRYPTION_KEY: randomBytes(32).toString("base64"),
@@ -176,6 +180,7 @@ export async function startOwn(t: Scope, options: OwnOptions = {}): Promise<Own>
   const workers = (options.workers ?? [{}]).map((one) => new Worker(one, dataDir, common));
   t.after(async () => {
     for (const part of [...workers, server]) if (part.isRunning) await part.end("SIGTERM");
+    options.between?.leave();
     rmSync(dataDir, { recursive: true, force: true });
   });
   server.start();
