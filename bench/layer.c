@@ -1,10 +1,12 @@
-/* Layers as a worker handles them, for the figures layer_make and layer_apply and for the tests
- * against other tools.
+/* Layers as a worker handles them, for the figures layer_make, layer_apply and ext4_write and for
+ * the tests against other tools.
  *
  *   layer make WORK REFERENCE FOLDER...   an image in the store at WORK: the first folder is a
  *                                         whole root, the others are upper folders of overlayfs
  *   layer recode WORK REFERENCE NEW       the image with gzip layers, under another reference
  *   layer apply WORK REFERENCE            its layers, unpacked anew if they were already
+ *   layer drive WORK REFERENCE FILE       its layers merged into a file system, until it is on the
+ *                                         disk
  *
  * One JSON object goes to stdout; its seconds are those of the work itself.
  */
@@ -15,6 +17,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "image/config.h"
+#include "image/ext4.h"
 #include "image/recode.h"
 
 static double seconds_since(int64_t begun_ns)
@@ -103,6 +106,34 @@ static bool apply(struct image_store *store, const char *reference, char **none,
     return true;
 }
 
+static bool drive(struct image_store *store, const char *reference, char **to, int n,
+                  struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    const char *const *folders;
+    struct image image;
+
+    if (n != 1)
+        return error_set(err, ERR_INVALID, "drive needs a file");
+    AUTO_FD int fd = open(to[0], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_errno(err, "create %s", to[0]);
+    if (!image_find(store, reference, &arena, &image, err) ||
+        !image_unpack(store, &image, &arena, &folders, err))
+        return false;
+    const struct ext4_plan plan = {.layers = folders,
+                                   .n_layers = image.n_layers,
+                                   .seed = str_of(image.digest)};
+    sync();
+    int64_t begun = time_boot_ns();
+    if (!ext4_write(&plan, fd, err))
+        return false;
+    if (fsync(fd) != 0)
+        return error_errno(err, "sync %s", to[0]);
+    printf("{\"seconds\":%.6f}\n", seconds_since(begun));
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*run)(struct image_store *store, const char *reference, char **more, int n,
@@ -111,13 +142,15 @@ static const struct {
     {"make",   make  },
     {"recode", recode},
     {"apply",  apply },
+    {"drive",  drive },
 };
 
 int main(int argc, char **argv)
 {
     struct image_store *store = NULL;
     struct error err;
-    bool ok = error_set(&err, ERR_INVALID, "usage: layer make|recode|apply WORK REFERENCE ...");
+    bool ok =
+        error_set(&err, ERR_INVALID, "usage: layer make|recode|apply|drive WORK REFERENCE ...");
 
     for (size_t i = 0; argc >= 4 && i < COUNT_OF(commands); i++)
         if (strcmp(argv[1], commands[i].name) == 0)

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
+import { ext4Write } from "./figures/ext4_write.ts";
 import { authOverhead } from "./figures/auth_overhead.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
@@ -38,6 +39,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   sse_client_bytes: sseClientBytes,
   layer_make: layerMake,
   layer_apply: layerApply,
+  ext4_write: ext4Write,
   pull,
   seal,
 };

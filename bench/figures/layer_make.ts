@@ -24,11 +24,12 @@ export async function layer(stack: Stack, ...words: string[]): Promise<Answer> {
   return JSON.parse(await run(program(stack), words)) as Answer;
 }
 
-/** Seconds of a shell command whose result is on the disk at its end, as ours is. */
-export async function seconds(script: string, result: string): Promise<number> {
+/** Seconds of a shell command whose result is on the disk at its end, as ours is: a folder with all
+ * of its file system, as ours is too, or a file alone. */
+export async function seconds(script: string, result: string, sync = "sync -f"): Promise<number> {
   await run("sync", []);
   const begun = performance.now();
-  await run("sh", ["-c", `${script} && sync -f "${result}"`], { cwd: work });
+  await run("sh", ["-c", `${script} && ${sync} "${result}"`], { cwd: work });
   return (performance.now() - begun) / 1000;
 }
 
