@@ -54,6 +54,7 @@ static void join_tables(void)
         {cli_commands,        n_cli_commands               },
         {token_commands,      n_token_commands             },
         {server_commands,     n_server_commands            },
+        {fleet_commands,      n_fleet_commands             },
         {worker_commands,     n_worker_commands            },
         {completion_commands, COUNT_OF(completion_commands)},
     };

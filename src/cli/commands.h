@@ -7,6 +7,8 @@ extern const struct command cli_commands[];
 extern const size_t n_cli_commands;
 extern const struct command token_commands[]; /* and resume */
 extern const size_t n_token_commands;
+extern const struct command fleet_commands[]; /* of workers */
+extern const size_t n_fleet_commands;
 
 command_run init_command, deploy_command;
 command_run login_command, logout_command, whoami_command;

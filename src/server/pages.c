@@ -184,6 +184,9 @@ static void write_run(struct html *html, const struct rows *run)
     write_fact(html, "Deployment", row_str(run, 0, RUN_GET_DEPLOYMENT_VERSION));
     write_fact(html, "Engine", row_str(run, 0, RUN_GET_ENGINE));
     write_fact(html, "Isolation", row_str(run, 0, RUN_GET_GRADE));
+    if (str_equal(row_str(run, 0, RUN_GET_GRADE), STR("microvm")))
+        write_fact(html, "KVM",
+                   row_int(run, 0, RUN_GET_ACCELERATED) != 0 ? STR("yes") : STR("no, slow"));
     html_markup(html, "<dt>Created</dt><dd>");
     write_time(html, row_int(run, 0, RUN_GET_CREATED_MS));
     html_markup(html, "</dd></dl>");

@@ -291,6 +291,15 @@ def a_key_may_not_make_keys_but_its_owner_may():
 
 
 @test
+def a_host_without_a_worker_has_no_status():
+    assert works("worker", "list") == ""
+    assert json.loads(works("worker", "list", "--json")) == {"workers": []}
+    fails("worker", "status", says="the server knows no worker called ")
+    fails("worker", "status", says="called elsewhere",
+          env=environment(HELMR_WORKER_RESOURCE_ID="elsewhere"))
+
+
+@test
 def projects_are_made_renamed_and_deleted():
     made = works("project", "create", "Web shop").rstrip("\n").split("\t")
     assert made[1:] == ["web-shop", "Web shop"], made
