@@ -18,6 +18,7 @@
 #include "base/test.h"
 #include "engine/engine.h"
 #include "engine/guard.h"
+#include "engine/guest_files.h"
 
 struct fixture {
     char folder[64]; /* below /tmp */
@@ -100,10 +101,26 @@ static inline const char *fixture_agent(struct fixture *fixture, const char *run
                : "helmr-guest cannot be copied";
 }
 
+/* Why no machine can be started here, or NULL. */
+static inline const char *fixture_machine(void)
+{
+    struct guest_files files;
+    struct error err = {0};
+
+    if (geteuid() != 0)
+        return "needs root";
+    if (!fixture_run((const char *const[]){"/bin/sh", "-c", "command -v qemu-system-x86_64", NULL}))
+        return "QEMU is not installed";
+    return guest_files_find(getenv("HELMR_WORKER_GUEST_DIR"), &files, &err)
+               ? NULL
+               : "no kernel for machines is built";
+}
+
 static inline struct engine_settings fixture_settings(const struct fixture *fixture)
 {
     return (struct engine_settings){.work_dir = fixture->work_dir,
                                     .cgroup_parent = "helmr-test",
+                                    .guest_dir = getenv("HELMR_WORKER_GUEST_DIR"),
                                     .slots = 4};
 }
 

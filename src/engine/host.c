@@ -44,6 +44,7 @@ static void host_free(struct engine_host *host)
     auto_close(&host->instances_fd);
     auto_close(&host->lock_fd);
     pthread_mutex_destroy(&host->mutex);
+    pthread_cond_destroy(&host->boot_ended);
     free(host->reclaimed);
     free(host->work_dir);
     free(host->runsc_path);
@@ -164,6 +165,7 @@ bool engine_host_open(const struct engine_settings *settings, struct engine_host
         .instances_fd = -1,
         .guard = {.pidfd = -1},
         .mutex = PTHREAD_MUTEX_INITIALIZER,
+        .boot_ended = PTHREAD_COND_INITIALIZER,
     };
     if (!host_start(made, settings, err)) {
         engine_host_close(made);

@@ -43,7 +43,10 @@ struct engine_host {
     struct quarantined *quarantined;
     int64_t retried_ms;
     const char *gvisor_platform; /* NULL: not asked yet */
-    int firecracker_changes;     /* enum snapshot_changes: whether it names all of them */
+    bool qemu_is_accelerated;    /* a guest ran with KVM, or nothing else is wanted */
+    int n_booting;               /* machines that have not said hello yet */
+    pthread_cond_t boot_ended;
+    int firecracker_changes; /* enum snapshot_changes: whether it names all of them */
 
     struct reclaimed *reclaimed;
     size_t n_reclaimed;

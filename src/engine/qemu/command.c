@@ -66,8 +66,19 @@ static void put_machine(struct writer *writer, const struct qemu_command *comman
  * while, and gives up; and what protects from the processor's guesses only costs. */
 static void put_boot(struct writer *writer, const struct qemu_command *command)
 {
-    char ticks[64] = "";
+    char ticks[64] = "", drives[64] = "";
+    const char *names[3];
+    size_t n = 0, len = 0;
 
+    if (command->has_root)
+        names[n++] = "root";
+    if (command->has_scratch)
+        names[n++] = "scratch";
+    if (command->has_bundle)
+        names[n++] = "bundle";
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(drives + len, sizeof(drives) - len, "%s%s",
+                                i ? "," : " helmr.drives=", names[i]);
     if (command->tsc_khz > 0)
         snprintf(ticks, sizeof(ticks), " tsc_early_khz=%ld", command->tsc_khz);
     put(writer, "-kernel");
@@ -77,9 +88,8 @@ static void put_boot(struct writer *writer, const struct qemu_command *command)
     put(writer, "-append");
     put(writer,
         "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests%s%s helmr.channel=serial "
-        "helmr.abi=%d helmr.drives=root,scratch%s",
-        command->is_accelerated ? "" : " mitigations=off", ticks, (int)MESSAGE_ABI,
-        command->has_bundle ? ",bundle" : "");
+        "helmr.abi=%d%s",
+        command->is_accelerated ? "" : " mitigations=off", ticks, (int)MESSAGE_ABI, drives);
 }
 
 static void put_drive(struct writer *writer, const char *name, enum qemu_fd fd, const char *options)
@@ -113,8 +123,10 @@ static void put_devices(struct writer *writer, const struct qemu_command *comman
         "virtio-rng-device,rng=r0",
     };
 
-    put_drive(writer, "root", QEMU_FD_ROOT, "readonly=on");
-    put_drive(writer, "scratch", QEMU_FD_SCRATCH, "cache=unsafe,discard=unmap");
+    if (command->has_root)
+        put_drive(writer, "root", QEMU_FD_ROOT, "readonly=on");
+    if (command->has_scratch)
+        put_drive(writer, "scratch", QEMU_FD_SCRATCH, "cache=unsafe,discard=unmap");
     if (command->has_bundle)
         put_drive(writer, "bundle", QEMU_FD_BUNDLE, "readonly=on");
     put(writer, "-device");

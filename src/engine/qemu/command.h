@@ -16,10 +16,10 @@ enum qemu_fd {
     QEMU_FD_CHANNEL = 3,
     QEMU_FD_MONITOR,
     QEMU_FD_MEMORY,
-    QEMU_FD_ROOT,
+    QEMU_FD_ROOT, /* from here on: perhaps */
     QEMU_FD_SCRATCH,
-    QEMU_FD_BUNDLE,  /* perhaps */
-    QEMU_FD_TAP,     /* perhaps */
+    QEMU_FD_BUNDLE,
+    QEMU_FD_TAP,
     QEMU_FD_KERNEL,  /* to boot */
     QEMU_FD_INITRD,  /* to boot */
     QEMU_FD_DEVICES, /* to go on from what was saved */
@@ -34,7 +34,7 @@ struct qemu_command {
     int64_t memory_mib;
     bool is_copy;     /* of memory that others map too: changed pages are its own */
     bool is_restored; /* goes on from saved devices */
-    bool has_bundle;
+    bool has_root, has_scratch, has_bundle; /* disks */
     enum qemu_network network;
     long tsc_khz; /* 0: the guest finds out */
 };

@@ -30,6 +30,8 @@ static const struct qemu_command booted = {
     .name = "helmr-0123456789ab",
     .vcpus = 2,
     .memory_mib = 512,
+    .has_root = true,
+    .has_scratch = true,
     .has_bundle = true,
     .network = QEMU_NETWORK_TAP,
     .tsc_khz = 2596128,
@@ -96,12 +98,15 @@ TEST(hardware_is_used_only_when_it_is_known_to_work)
 
     command.is_accelerated = true;
     command.network = QEMU_NETWORK_NONE;
+    command.has_root = command.has_scratch = command.has_bundle = false;
     command.tsc_khz = 0;
     CHECK(qemu_command_make(&command, &args, &err));
     CHECK_STR(value_of(&args, "-accel", 0), "kvm");
     CHECK_STR(value_of(&args, "-cpu", 0), "host");
-    CHECK(!has(&args, "-netdev"));
-    CHECK(!strstr(value_of(&args, "-append", 0), "mitigations"));
+    CHECK(!has(&args, "-netdev") && !has(&args, "-drive"));
+    CHECK_STR(value_of(&args, "-append", 0),
+              "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests helmr.channel=serial "
+              "helmr.abi=" ABI);
 }
 
 TEST(a_machine_without_processors_is_refused)

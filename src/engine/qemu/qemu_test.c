@@ -1,0 +1,181 @@
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "base/time.h"
+#include "engine/fixture.h"
+#include "engine/instance.h"
+#include "engine/kvm.h"
+#include "engine/probe.h"
+#include "engine/qemu/machine.h"
+#include "engine/saved.h"
+
+/* Without hardware and with everything busy a boot takes a minute. Nobody measures here. */
+enum { PATIENCE_MS = 600 * 1000, COPIES = 20, MEMORY_MIB = 192, SCRATCH_BYTES = 8 << 20 };
+
+struct scene {
+    struct fixture fixture;
+    struct engine_host *host;
+    char tag[16];
+    struct sandbox_spec spec;
+    struct saved_image image;
+    uint8_t nonce[CHANNEL_NONCE_LEN];
+};
+
+static void scene_close(struct scene *scene)
+{
+    saved_image_finish(&scene->image);
+    fixture_host_close(&scene->host);
+    fixture_close(&scene->fixture);
+}
+
+static const char *scene_open(struct scene *scene, struct error *err)
+{
+    *scene = (struct scene){.image = SAVED_IMAGE_NONE};
+    if (!fixture_open(&scene->fixture))
+        return "no folder can be made";
+    const char *why = fixture_machine();
+    if (why)
+        return why;
+    struct engine_settings settings = fixture_settings(&scene->fixture);
+    settings.slots = COPIES;
+    settings.qemu_accel = QEMU_ACCEL_TCG;
+    settings.network_enabled = true;
+    if (!engine_host_open(&settings, &scene->host, err))
+        return NULL;
+    snprintf(scene->tag, sizeof(scene->tag), "%s", engine_host_tag(scene->host));
+    scene->spec = (struct sandbox_spec){
+        .kind = "run",
+        .vcpus = 1,
+        .memory_mib = MEMORY_MIB,
+        .drives = {.scratch_bytes = SCRATCH_BYTES},
+        .network = NETWORK_OPEN,
+        .deadline_ms = time_boot_ms() + PATIENCE_MS,
+    };
+    return NULL;
+}
+
+/* Boots, pauses and saves: the source is over. */
+static bool template_make(struct scene *scene, struct error *err)
+{
+    struct instance *instance;
+
+    id_make(scene->spec.id);
+    if (!saved_image_make(&engine_qemu, (int64_t)2 * MEMORY_MIB << 20, &scene->image, err) ||
+        !engine_qemu.start(scene->host, &scene->spec, &instance, err))
+        return false;
+    bool ok = probe_meet(instance, scene->spec.deadline_ms, err) &&
+              probe_pause(instance, scene->spec.deadline_ms, scene->nonce, err) &&
+              engine_qemu.save(instance, &scene->image, PATIENCE_MS, err);
+    struct error ignored;
+    return instance_destroy(instance, ok ? err : &ignored) && ok;
+}
+
+static bool copy_wake(struct scene *scene, const struct saved_image *image,
+                      struct instance **instance, struct error *err)
+{
+    struct sandbox_spec spec = scene->spec;
+
+    id_make(spec.id);
+    return engine_qemu.restore(scene->host, &spec, image, instance, err) &&
+           probe_wake(*instance, spec.deadline_ms, scene->nonce, err);
+}
+
+struct copy {
+    struct scene *scene;
+    struct instance *instance;
+    struct error err;
+    bool is_awake;
+};
+
+static void *copy_main(void *arg)
+{
+    struct copy *copy = arg;
+
+    copy->is_awake = copy_wake(copy->scene, &copy->scene->image, &copy->instance, &copy->err);
+    return NULL;
+}
+
+TEST(twenty_copies_of_one_machine_live_at_once)
+{
+    AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};
+    struct copy copies[COPIES];
+    pthread_t threads[COPIES];
+    struct error err = {0};
+    int n_awake = 0, n_gone = 0;
+
+    const char *why = scene_open(&scene, &err);
+    if (why)
+        SKIP(why);
+    bool is_made = scene.host && template_make(&scene, &err);
+    CHECK_STR(err.text, "");
+    CHECK(is_made);
+
+    /* Nobody writes to what they share, not even through a descriptor of it. */
+    CHECK(pwrite(scene.image.memory, "x", 1, 0) < 0);
+    for (int i = 0; i < COPIES; i++) {
+        copies[i] = (struct copy){.scene = &scene};
+        CHECK(pthread_create(&threads[i], NULL, copy_main, &copies[i]) == 0);
+    }
+    for (int i = 0; i < COPIES; i++) {
+        pthread_join(threads[i], NULL);
+        n_awake += copies[i].is_awake;
+        if (!copies[i].is_awake)
+            printf("# %s\n", copies[i].err.text);
+    }
+    for (int i = 0; i < COPIES; i++)
+        n_gone += copies[i].instance && instance_destroy(copies[i].instance, &err);
+    CHECK(n_awake == COPIES && n_gone == COPIES);
+    saved_image_finish(&scene.image);
+    fixture_host_close(&scene.host);
+    CHECK(fixture_nothing_left(&scene.fixture, scene.tag));
+}
+
+/* Pauses and saves it once more, into an empty image. */
+static bool rest(struct scene *scene, struct instance *instance, struct saved_image *image,
+                 struct error *err)
+{
+    return probe_pause(instance, scene->spec.deadline_ms, scene->nonce, err) &&
+           engine_qemu.save(instance, image, PATIENCE_MS, err);
+}
+
+TEST(a_machine_goes_on_over_and_over_whatever_its_memory_is)
+{
+    AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};
+    AUTO(saved_image_finish) struct saved_image second = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image third = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image fourth = SAVED_IMAGE_NONE;
+    struct instance *instance = NULL;
+    struct error err = {0};
+    const int64_t room = (int64_t)4 * MEMORY_MIB << 20;
+
+    const char *why = scene_open(&scene, &err);
+    if (why)
+        SKIP(why);
+    CHECK(scene.host && saved_image_make(&engine_qemu, room, &second, &err) &&
+          saved_image_make(&engine_qemu, room, &third, &err) &&
+          saved_image_make(&engine_qemu, room, &fourth, &err));
+
+    /* A copy of shared memory: what it changed is in its process only. */
+    bool ok = template_make(&scene, &err) && copy_wake(&scene, &scene.image, &instance, &err) &&
+              rest(&scene, instance, &second, &err) && instance_destroy(instance, &err);
+    CHECK_STR(err.text, "");
+    CHECK(ok && second.memory >= 0);
+
+    /* Memory in a folder of its own, as it comes back from a store; it stays there. */
+    ok = saved_copy(&second, &third, &err) && third.memory < 0 &&
+         copy_wake(&scene, &third, &instance, &err) && rest(&scene, instance, &fourth, &err) &&
+         instance_destroy(instance, &err);
+    CHECK_STR(err.text, "");
+    CHECK(ok && fourth.memory < 0 && faccessat(fourth.folder, MACHINE_MEMORY, R_OK, 0) == 0);
+
+    ok = engine_qemu.share(scene.host, &fourth, &err) && fourth.memory >= 0 &&
+         copy_wake(&scene, &fourth, &instance, &err) && instance_destroy(instance, &err);
+    CHECK_STR(err.text, "");
+    CHECK(ok);
+
+    /* Another size is another machine. */
+    scene.spec.memory_mib *= 2;
+    CHECK(!copy_wake(&scene, &fourth, &instance, &err) && err.code == ERR_INVALID);
+}
+
+ENGINE_TEST_MAIN()

@@ -1,0 +1,90 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/own.h"
+#include "base/time.h"
+#include "engine/qemu/machine.h"
+#include "engine/saved.h"
+#include "engine/sparse.h"
+
+enum { END_MS = 5000 };
+
+/* A new file in the place of what may be there from the machine's last rest. */
+static bool file_make(int folder, const char *name, int flags, int *file, struct error *err)
+{
+    (void)unlinkat(folder, name, 0);
+    *file = openat(folder, name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return *file >= 0 || error_errno(err, "make %s of the saved machine", name);
+}
+
+static bool devices_save(struct machine *machine, int folder, int64_t deadline_ms,
+                         struct error *err)
+{
+    AUTO_FD int file = -1;
+
+    return file_make(folder, MACHINE_DEVICES, O_WRONLY, &file, err) &&
+           qmp_greet(&machine->qmp, deadline_ms, err) &&
+           qmp_stop(&machine->qmp, deadline_ms, err) &&
+           qmp_save_devices(&machine->qmp, file, deadline_ms, err);
+}
+
+static bool scratch_save(const struct machine *machine, int folder, struct error *err)
+{
+    AUTO_FD int file = -1;
+
+    return file_make(folder, MACHINE_SCRATCH, O_RDWR, &file, err) &&
+           (machine->scratch < 0 || sparse_copy(machine->scratch, file, err));
+}
+
+/* Once it has ended nobody writes to its memory any more. */
+static bool machine_end(struct instance *instance, struct error *err)
+{
+    struct pollfd ended = {.fd = instance_pidfd(instance), .events = POLLIN};
+
+    return process_signal(&instance->process, SIGKILL, err) &&
+           (poll(&ended, 1, END_MS) == 1 ||
+            error_set(err, ERR_TIMEOUT, "the saved machine does not end"));
+}
+
+static bool parts_save(struct instance *instance, int folder, int64_t deadline_ms, int *gathered,
+                       struct error *err)
+{
+    struct machine *machine = machine_of(instance);
+
+    return devices_save(machine, folder, deadline_ms, err) && scratch_save(machine, folder, err) &&
+           (!machine->is_copy || machine_memory_gather(instance, gathered, err));
+}
+
+/* Memory that is a file in a folder of the machine's own stays where it is: the image becomes that
+ * folder. All other has no name, and nothing is copied of what is the machine's own. */
+static void memory_give(struct machine *machine, int *gathered, struct saved_image *image)
+{
+    if (machine->folder >= 0) {
+        close(image->folder);
+        image->folder = take_fd(&machine->folder);
+    } else {
+        image->memory = machine->is_copy ? take_fd(gathered) : take_fd(&machine->memory);
+    }
+}
+
+bool qemu_save(struct instance *instance, struct saved_image *image, int timeout_ms,
+               struct error *err)
+{
+    struct machine *machine = machine_of(instance);
+    const int folder = machine->folder >= 0 ? machine->folder : image->folder;
+    AUTO_FD int gathered = -1;
+    struct error ignored;
+
+    bool ok = parts_save(instance, folder, time_boot_ms() + timeout_ms, &gathered, err);
+    if (!ok) {
+        (void)!machine_end(instance, &ignored);
+        return error_wrap(err, "save QEMU");
+    }
+    if (!machine_end(instance, err))
+        return error_wrap(err, "save QEMU");
+    memory_give(machine, &gathered, image);
+    return image->memory < 0 || saved_machine_share(instance->host, image, err) ||
+           error_wrap(err, "save QEMU");
+}
