@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "guest/clock.h"
+#include "guest/mounts.h"
 #include "guest/reestablish.h"
 #include "guest/resync.h"
 #include "guest/sandbox.h"
@@ -33,7 +34,7 @@ struct agent {
     uint16_t next_stream;    /* even numbers are ours */
     int self_fd;             /* this binary, for program inits */
     uint8_t digest[32];      /* of it */
-    bool masks_proc;         /* the kernel is shared: hide parts of each /proc */
+    enum proc_mask mask;     /* of each program's /proc */
     bool is_welcome, is_frozen, is_stopping, is_done;
     uint64_t shutdown_id;
     int exit_code;

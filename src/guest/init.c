@@ -79,8 +79,7 @@ static void mount_namespace(const struct init_spec *spec)
     snprintf(path, sizeof path, "%s/proc", spec->root);
     if (!mount_proc(path, &err))
         fail_with(spec, &err);
-    if (spec->masks_proc)
-        mount_masks(path);
+    mount_masks(path, spec->mask);
     /* Not every kernel has the file; a host's number would only be a little less private. */
     snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", spec->root);
     (void)!mount(sandbox->boot_id_file, path, NULL, MS_BIND, NULL);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "guest/group.h"
+#include "guest/mounts.h"
 #include "guest/sandbox.h"
 #include "guest/secrets.h"
 
@@ -76,7 +77,7 @@ struct init_spec {
     int control_fd;                /* orders in, news out */
     int report_fd;
     int mounts_fd; /* gets the namespace of the mounts, or -1 */
-    bool masks_proc;
+    enum proc_mask mask;
 };
 
 /* Clones into new PID and mount namespaces; returns in the agent only. */

@@ -161,7 +161,7 @@ static bool start_init(struct program *program, const struct message_launch *lau
         .control_fd = plumbing->control[1],
         .report_fd = plumbing->report[1],
         .mounts_fd = sandbox->shares_mounts ? -1 : plumbing->mounts[1],
-        .masks_proc = program->agent->masks_proc,
+        .mask = program->agent->mask,
     };
     return init_start(&spec, &program->init_pid, err);
 }

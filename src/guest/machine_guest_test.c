@@ -94,6 +94,19 @@ IN_MACHINE(a_root_that_climbs_out_finds_nothing_of_the_agent)
     CHECK(has(&machine, "processes=2 scratch=0\n"));
 }
 
+/* A program that names the kernel's helper for crashes would be run by it, outside of everything.
+ */
+IN_MACHINE(a_root_cannot_change_settings_of_the_kernel)
+{
+    CHECK(runs(ARGV("probe", "write", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
+                    "/sys/kernel/uevent_helper", "/sys/power/state"),
+               "root"));
+    CHECK(has(&machine, "/proc/sys/kernel/core_pattern refused\n"));
+    CHECK(has(&machine, "/proc/sys/kernel/modprobe refused\n"));
+    CHECK(has(&machine, "/sys/kernel/uevent_helper refused\n"));
+    CHECK(has(&machine, "/sys/power/state refused\n"));
+}
+
 IN_MACHINE(a_program_that_takes_all_memory_is_killed_and_named)
 {
     CHECK(runs(ARGV("probe", "hog"), ""));

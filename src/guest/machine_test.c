@@ -1,7 +1,9 @@
 /* What the agent of a machine reads: command line, order of modules, disks, ports. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/test.h"
@@ -161,6 +163,47 @@ TEST(a_port_is_found_by_its_name)
     end();
     CHECK(is_found && !is_other && err.code == ERR_NOT_FOUND);
     CHECK_STR(device, "/dev/vport1p1");
+}
+
+TEST(a_new_connection_replaces_the_old_one)
+{
+    struct transport transport = {.in = -1, .out = -1, .listener = -1};
+    struct error err = {0};
+    int first[2], second[2];
+    char byte;
+
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first) == 0 &&
+          socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, second) == 0);
+    CHECK(!transport_accept(&transport));
+    CHECK(transport_take(&transport, first[1], &err) && transport.in != transport.out);
+    CHECK(transport_take(&transport, second[1], &err));
+    CHECK(read(first[0], &byte, 1) == 0);
+    CHECK(write(transport.out, "x", 1) == 1 && read(second[0], &byte, 1) == 1 && byte == 'x');
+    close(first[0]);
+    close(second[0]);
+    close(transport.in);
+    close(transport.out);
+}
+
+/* Whatever is no vsock connection from the host has no address of its. */
+TEST(a_stranger_does_not_become_the_host)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct transport transport = {.in = -1, .out = -1};
+    char byte;
+
+    CHECK(begin());
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/listener", folder);
+    transport.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int stranger = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_there = bind(transport.listener, (const struct sockaddr *)&name, sizeof name) == 0 &&
+                    listen(transport.listener, 4) == 0 &&
+                    connect(stranger, (const struct sockaddr *)&name, sizeof name) == 0;
+    end();
+    CHECK(is_there && !transport_accept(&transport) && transport.in == -1);
+    CHECK(read(stranger, &byte, 1) == 0);
+    close(stranger);
+    close(transport.listener);
 }
 
 enum { MS = 1000000 };

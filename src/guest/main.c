@@ -75,6 +75,7 @@ static _Noreturn void run_machine(struct agent *agent)
         boot_end();
     }
     agent->boot = &boot;
+    agent->mask = MASK_MACHINE;
     if (prepare(agent, boot.transport.in, boot.transport.out)) {
         boot_finish(&boot);
         agent_run(agent);
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--channel") == 0 && i + 1 < argc)
             where = argv[++i];
         else if (strcmp(argv[i], "--mask-proc") == 0)
-            agent.masks_proc = true;
+            agent.mask = MASK_SHARED;
         else
             return usage();
     }

@@ -179,22 +179,23 @@ bool mount_dev(const char *dev, uint64_t shm_bytes, struct error *err)
 static const struct {
     const char *path;
     bool is_hidden; /* else read-only */
+    enum proc_mask from;
 } masks[] = {
-    {"acpi",          true },
-    {"asound",        true },
-    {"kcore",         true },
-    {"keys",          true },
-    {"latency_stats", true },
-    {"scsi",          true },
-    {"timer_list",    true },
-    {"bus",           false},
-    {"fs",            false},
-    {"irq",           false},
-    {"sys",           false},
-    {"sysrq-trigger", false},
+    {"acpi",          true,  MASK_SHARED },
+    {"asound",        true,  MASK_SHARED },
+    {"kcore",         true,  MASK_SHARED },
+    {"keys",          true,  MASK_SHARED },
+    {"latency_stats", true,  MASK_SHARED },
+    {"scsi",          true,  MASK_SHARED },
+    {"timer_list",    true,  MASK_SHARED },
+    {"bus",           false, MASK_SHARED },
+    {"fs",            false, MASK_SHARED },
+    {"irq",           false, MASK_SHARED },
+    {"sys",           false, MASK_MACHINE},
+    {"sysrq-trigger", false, MASK_SHARED },
 };
 
-void mount_masks(const char *proc)
+void mount_masks(const char *proc, enum proc_mask mask)
 {
     for (size_t i = 0; i < COUNT_OF(masks); i++) {
         char path[TARGET_MAX];
@@ -202,7 +203,7 @@ void mount_masks(const char *proc)
         struct error ignored;
 
         snprintf(path, sizeof path, "%s/%s", proc, masks[i].path);
-        if (stat(path, &info) != 0)
+        if (mask < masks[i].from || stat(path, &info) != 0)
             continue;
         if (!masks[i].is_hidden)
             (void)!mount_bind(path, path, true, &ignored);

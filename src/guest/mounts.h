@@ -34,6 +34,11 @@ bool mount_pts(const char *target, struct error *err) MUST_USE;
 /* Read-only sysfs; where the kernel refuses a new one, the runtime's own. */
 bool mount_sys(const char *target, struct error *err) MUST_USE;
 
-/* Hides what a shared kernel should not show or take from below a /proc. Best effort by row:
- * a path that this kernel does not have needs no cover. */
-void mount_masks(const char *proc);
+/* Whose kernel is behind a program's /proc. A sandbox kernel guards itself; in a machine of our own
+ * a root that could write settings could have the kernel run its programs beside the agent; a
+ * kernel shared with the host has more to hide. */
+enum proc_mask { MASK_NONE, MASK_MACHINE, MASK_SHARED };
+
+/* Hides what such a kernel should not show or take from below a /proc. Best effort by row: a path
+ * that this kernel does not have needs no cover. */
+void mount_masks(const char *proc, enum proc_mask mask);

@@ -80,12 +80,19 @@ static void await_host(int fd)
 }
 
 /* epoll takes each number once, and the two ways of the channel are watched apart. */
-static bool adopt(struct transport *transport, int fd, struct error *err)
+bool transport_take(struct transport *transport, int fd, struct error *err)
 {
-    transport->in = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
-    transport->out = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
+    AUTO_FD int in = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
+    AUTO_FD int out = fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
+
     close(fd);
-    return (transport->in >= 0 && transport->out >= 0) || error_errno(err, "the channel");
+    if (in < 0 || out < 0)
+        return error_errno(err, "the channel");
+    auto_close(&transport->in);
+    auto_close(&transport->out);
+    transport->in = take_fd(&in);
+    transport->out = take_fd(&out);
+    return true;
 }
 
 static bool open_serial(struct transport *transport, struct error *err)
@@ -95,7 +102,7 @@ static bool open_serial(struct transport *transport, struct error *err)
     if (!open_port(&fd, err))
         return false;
     await_host(fd);
-    return adopt(transport, fd, err);
+    return transport_take(transport, fd, err);
 }
 
 static bool listen_vsock(int *listener, struct error *err)
@@ -141,7 +148,7 @@ static bool open_vsock(struct transport *transport, struct error *err)
     for (;;) {
         int fd = accept_host(transport->listener);
         if (fd >= 0)
-            return adopt(transport, fd, err);
+            return transport_take(transport, fd, err);
         poll(&ready, 1, -1);
     }
 }
@@ -154,14 +161,8 @@ bool transport_open(struct transport *transport, enum transport_kind kind, struc
 
 bool transport_accept(struct transport *transport)
 {
-    struct transport fresh = {.in = -1, .out = -1, .listener = transport->listener};
-    struct error err;
     int fd = transport->listener < 0 ? -1 : accept_host(transport->listener);
+    struct error ignored;
 
-    if (fd < 0 || !adopt(&fresh, fd, &err))
-        return false;
-    close(transport->in);
-    close(transport->out);
-    *transport = fresh;
-    return true;
+    return fd >= 0 && transport_take(transport, fd, &ignored);
 }

@@ -22,5 +22,9 @@ bool transport_open(struct transport *transport, enum transport_kind kind,
 bool transport_find_port(const char *ports, const char *name, char device[64],
                          struct error *err) MUST_USE;
 
-/* Takes a new connection, when there is one, in the place of the old. Only for a listener. */
+/* Takes a new connection of the host's, when there is one, in the place of the old. Others that
+ * connect are sent away. Without a listener there is none. */
 bool transport_accept(struct transport *transport);
+
+/* Makes an open connection the channel; what was open before is closed. */
+bool transport_take(struct transport *transport, int fd, struct error *err) MUST_USE;
