@@ -37,29 +37,30 @@ static int64_t round_down(int64_t offset, int64_t unit)
     return offset - offset % unit;
 }
 
-/* The next stretch with data in it, within one multiple of SPARSE_RUN_MAX. Empty: there is none. */
-static bool find_data(struct sparse_reader *reader, int64_t *from, int64_t *to, struct error *err)
+/* Moves on to where there is data. Each question walks to the next hole: not for every window. */
+static bool skip_hole(struct sparse_reader *reader, struct error *err)
 {
-    off_t data = lseek(reader->fd, reader->at, SEEK_DATA);
-
-    *from = *to = reader->size;
-    if (data < 0 && errno == ENXIO)
+    if (reader->at < reader->hole)
         return true;
+    off_t data = lseek(reader->fd, reader->at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) {
+        reader->at = reader->hole = reader->size;
+        return true;
+    }
     off_t hole = data < 0 ? -1 : lseek(reader->fd, data, SEEK_HOLE);
     if (hole < 0)
         return error_errno(err, "find the holes of a file");
-    *from = smaller(round_down(data, SPARSE_BLOCK), reader->size);
-    *to = smaller(round_down(hole + SPARSE_BLOCK - 1, SPARSE_BLOCK), reader->size);
-    *to = smaller(*to, round_down(*from, SPARSE_RUN_MAX) + SPARSE_RUN_MAX);
+    reader->at = smaller(round_down(data, SPARSE_BLOCK), reader->size);
+    reader->hole = smaller(round_down(hole + SPARSE_BLOCK - 1, SPARSE_BLOCK), reader->size);
     return true;
 }
 
 static bool fill(struct sparse_reader *reader, struct error *err)
 {
-    int64_t from, to;
-
-    if (!find_data(reader, &from, &to, err))
+    if (!skip_hole(reader, err))
         return false;
+    int64_t from = reader->at;
+    int64_t to = smaller(reader->hole, round_down(from, SPARSE_RUN_MAX) + SPARSE_RUN_MAX);
     reader->at = to;
     reader->begin = 0;
     for (reader->end = 0; reader->end < (size_t)(to - from);) {

@@ -15,6 +15,7 @@ struct sparse_reader {
     int fd; /* borrowed */
     int64_t size;
     int64_t at;   /* up to here it was looked for */
+    int64_t hole; /* the first after where data was seen last */
     char *window; /* what was read and not looked at yet */
     size_t begin, end;
 };
