@@ -1,15 +1,17 @@
 #include "engine/guest_files.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/own.h"
 
-enum { LIST_MAX = 65536, PIECE = 65536 };
+enum { LIST_MAX = 65536, PIECE = 65536, KNOWN_MAX = 8 };
 
 /* From this program's folder: bin/ of an installation, or a build folder of the tree. */
 static const char *const places[] = {"../share/helmr/guest", "../guest-image"};
@@ -48,14 +50,11 @@ static bool find_beside(char folder[PATH_MAX], struct error *err)
     return error_set(err, ERR_NOT_FOUND, "no kernel for microVMs is installed");
 }
 
-static bool file_digest(const char *path, char hex[SHA256_HEX], struct error *err)
+static bool file_digest(int fd, const char *path, char hex[SHA256_HEX], struct error *err)
 {
-    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     AUTO_FREE char *bytes = alloc(PIECE);
     AUTO(sha256_finish) struct sha256 hash = {0};
 
-    if (fd < 0)
-        return error_errno(err, "open %s", path);
     sha256_init(&hash);
     for (ssize_t got; (got = read(fd, bytes, PIECE)) != 0;) {
         if (got < 0)
@@ -66,6 +65,65 @@ static bool file_digest(const char *path, char hex[SHA256_HEX], struct error *er
     return true;
 }
 
+/* A file that was read before: it is not read again while it looks the same. */
+struct known {
+    char path[PATH_MAX];
+    struct stat facts;
+    char hex[SHA256_HEX];
+};
+
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known known[KNOWN_MAX];
+static size_t n_known;
+
+static bool looks_the_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static struct known *known_find(const char *path)
+{
+    for (size_t i = 0; i < n_known && i < KNOWN_MAX; i++)
+        if (strcmp(known[i].path, path) == 0)
+            return &known[i];
+    return NULL;
+}
+
+/* What is running was started from one kernel, and says so to others: it takes no second one. */
+static bool digest_once(const char *path, char hex[SHA256_HEX], struct error *err)
+{
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct known *before = known_find(path);
+    struct stat facts;
+
+    if (fd < 0 || fstat(fd, &facts) != 0)
+        return error_errno(err, "open %s", path);
+    if (before && looks_the_same(&before->facts, &facts)) {
+        memcpy(hex, before->hex, SHA256_HEX);
+        return true;
+    }
+    if (!file_digest(fd, path, hex, err))
+        return false;
+    if (before && strcmp(before->hex, hex) != 0)
+        return error_set(err, ERR_CONFLICT, "%.160s was replaced: start the worker anew", path);
+    if (!before)
+        before = &known[n_known++ % KNOWN_MAX];
+    snprintf(before->path, sizeof before->path, "%s", path);
+    before->facts = facts;
+    memcpy(before->hex, hex, SHA256_HEX);
+    return true;
+}
+
+static bool known_digest(const char *path, char hex[SHA256_HEX], struct error *err)
+{
+    pthread_mutex_lock(&known_lock);
+    bool ok = digest_once(path, hex, err);
+    pthread_mutex_unlock(&known_lock);
+    return ok;
+}
+
 static bool check_file(const char *folder, struct str list, const char *name, char path[PATH_MAX],
                        char hex[SHA256_HEX], struct error *err)
 {
@@ -74,7 +132,7 @@ static bool check_file(const char *folder, struct str list, const char *name, ch
 
     if (!json_find_text(list, name, &arena, &wanted))
         return error_set(err, ERR_INVALID, "%.100s/artefacts.json names no %s", folder, name);
-    if (!path_join(folder, name, path, err) || !file_digest(path, hex, err))
+    if (!path_join(folder, name, path, err) || !known_digest(path, hex, err))
         return false;
     return str_equal(wanted, str_of(hex)) ||
            error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", path);

@@ -1,7 +1,8 @@
 /* What microVMs boot: a kernel and an initramfs, with the agent in it, in one folder.
  *
  * Beside them lies artefacts.json, which names the SHA-256 of each. Nothing is booted that is not
- * what it says; the digests are the guest's identity in checkpoints and templates.
+ * what it says; the digests are the guest's identity in checkpoints and templates. A process has
+ * one kernel: files that are replaced while it runs are refused (ERR_CONFLICT).
  */
 #pragma once
 

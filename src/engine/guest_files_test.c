@@ -27,21 +27,25 @@ static bool put(const struct folder *folder, const char *name, const char *text)
     return file_publish(path, str_of(text), 0644, &err);
 }
 
-/* A folder with both files and the list that goes with them. */
-static bool folder_init(struct folder *folder)
+/* The list that goes with such files. */
+static bool put_list(const struct folder *folder, struct str kernel_text)
 {
     char kernel[SHA256_HEX], initrd[SHA256_HEX], unpacked[SHA256_HEX], list[320];
 
-    *folder = (struct folder){"/tmp/helmr-guest-files-XXXXXX"};
-    if (!mkdtemp(folder->path))
-        return false;
-    sha256_of(STR("a kernel"), kernel);
+    sha256_of(kernel_text, kernel);
     sha256_of(STR("an initramfs"), initrd);
     sha256_of(STR("the kernel, unpacked"), unpacked);
     (void)snprintf(list, sizeof list, "{\"kernel\":\"%s\",\"initrd\":\"%s\",\"vmlinux\":\"%s\"}",
                    kernel, initrd, unpacked);
-    return put(folder, "kernel", "a kernel") && put(folder, "initrd", "an initramfs") &&
-           put(folder, "vmlinux", "the kernel, unpacked") && put(folder, "artefacts.json", list);
+    return put(folder, "artefacts.json", list);
+}
+
+static bool folder_init(struct folder *folder)
+{
+    *folder = (struct folder){"/tmp/helmr-guest-files-XXXXXX"};
+    return mkdtemp(folder->path) && put(folder, "kernel", "a kernel") &&
+           put(folder, "initrd", "an initramfs") &&
+           put(folder, "vmlinux", "the kernel, unpacked") && put_list(folder, STR("a kernel"));
 }
 
 TEST(files_that_are_what_the_list_says_are_found_with_their_digests)
@@ -81,6 +85,21 @@ TEST(the_unpacked_kernel_is_what_the_list_says_too)
     CHECK(guest_files_unpacked(&files, path, &err) && strstr(path, "/vmlinux"));
     CHECK(put(&folder, "vmlinux", "another kernel"));
     CHECK(!guest_files_unpacked(&files, path, &err) && err.code == ERR_INVALID);
+}
+
+TEST(files_that_are_replaced_while_they_are_used_are_refused)
+{
+    AUTO(folder_finish) struct folder folder = {0};
+    struct guest_files files;
+    struct error err = {0};
+
+    CHECK(folder_init(&folder) && guest_files_find(folder.path, &files, &err));
+    CHECK(guest_files_find(folder.path, &files, &err));
+    CHECK(put(&folder, "kernel", "a newer kernel") && put_list(&folder, STR("a newer kernel")));
+    CHECK(!guest_files_find(folder.path, &files, &err) && err.code == ERR_CONFLICT);
+    /* The same bytes in another file are the same kernel. */
+    CHECK(put(&folder, "kernel", "a kernel") && put_list(&folder, STR("a kernel")));
+    CHECK(guest_files_find(folder.path, &files, &err));
 }
 
 TEST(a_list_that_names_no_kernel_is_refused)
