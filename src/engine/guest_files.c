@@ -70,6 +70,7 @@ struct known {
     char path[PATH_MAX];
     struct stat facts;
     char hex[SHA256_HEX];
+    char taken[SHA256_HEX]; /* by this process, for good; or empty */
 };
 
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -83,45 +84,44 @@ static bool looks_the_same(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static struct known *known_find(const char *path)
+static struct known *known_of(const char *path)
 {
     for (size_t i = 0; i < n_known && i < KNOWN_MAX; i++)
         if (strcmp(known[i].path, path) == 0)
             return &known[i];
-    return NULL;
+
+    struct known *made = &known[n_known++ % KNOWN_MAX];
+    *made = (struct known){0};
+    snprintf(made->path, sizeof made->path, "%s", path);
+    return made;
 }
 
-/* What is running was started from one kernel, and says so to others: it takes no second one. */
-static bool digest_once(const char *path, char hex[SHA256_HEX], struct error *err)
+static bool known_read(struct known *file, struct error *err)
 {
-    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct known *before = known_find(path);
+    AUTO_FD int fd = open(file->path, O_RDONLY | O_CLOEXEC);
     struct stat facts;
 
     if (fd < 0 || fstat(fd, &facts) != 0)
-        return error_errno(err, "open %s", path);
-    if (before && looks_the_same(&before->facts, &facts)) {
-        memcpy(hex, before->hex, SHA256_HEX);
+        return error_errno(err, "open %s", file->path);
+    if (file->hex[0] && looks_the_same(&file->facts, &facts))
         return true;
-    }
-    if (!file_digest(fd, path, hex, err))
-        return false;
-    if (before && strcmp(before->hex, hex) != 0)
-        return error_set(err, ERR_CONFLICT, "%.160s was replaced: start the worker anew", path);
-    if (!before)
-        before = &known[n_known++ % KNOWN_MAX];
-    snprintf(before->path, sizeof before->path, "%s", path);
-    before->facts = facts;
-    memcpy(before->hex, hex, SHA256_HEX);
-    return true;
+    file->facts = facts;
+    file->hex[0] = '\0';
+    return file_digest(fd, file->path, file->hex, err);
 }
 
-static bool known_digest(const char *path, char hex[SHA256_HEX], struct error *err)
+/* What is running was started from one kernel, and says so to others: it takes no second one. */
+static bool known_take(struct known *file, struct str wanted, struct error *err)
 {
-    pthread_mutex_lock(&known_lock);
-    bool ok = digest_once(path, hex, err);
-    pthread_mutex_unlock(&known_lock);
-    return ok;
+    if (!known_read(file, err))
+        return false;
+    if (!str_equal(wanted, str_of(file->hex)))
+        return error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", file->path);
+    if (file->taken[0] && strcmp(file->taken, file->hex) != 0)
+        return error_set(err, ERR_CONFLICT, "%.160s was replaced: start the worker anew",
+                         file->path);
+    memcpy(file->taken, file->hex, SHA256_HEX);
+    return true;
 }
 
 static bool check_file(const char *folder, struct str list, const char *name, char path[PATH_MAX],
@@ -132,10 +132,14 @@ static bool check_file(const char *folder, struct str list, const char *name, ch
 
     if (!json_find_text(list, name, &arena, &wanted))
         return error_set(err, ERR_INVALID, "%.100s/artefacts.json names no %s", folder, name);
-    if (!path_join(folder, name, path, err) || !known_digest(path, hex, err))
+    if (!path_join(folder, name, path, err))
         return false;
-    return str_equal(wanted, str_of(hex)) ||
-           error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", path);
+    pthread_mutex_lock(&known_lock);
+    struct known *file = known_of(path);
+    bool ok = known_take(file, wanted, err);
+    memcpy(hex, file->hex, SHA256_HEX);
+    pthread_mutex_unlock(&known_lock);
+    return ok;
 }
 
 static bool read_list(const char *folder, char **text, struct error *err)
