@@ -30,11 +30,12 @@ static bool devices_save(struct machine *machine, int folder, int64_t deadline_m
            qmp_save_devices(&machine->qmp, file, deadline_ms, err);
 }
 
-static bool scratch_save(const struct machine *machine, int folder, struct error *err)
+static bool scratch_save(const struct machine *machine, const struct saved_image *image,
+                         struct error *err)
 {
     AUTO_FD int file = -1;
 
-    return file_make(folder, MACHINE_SCRATCH, O_RDWR, &file, err) &&
+    return saved_scratch_make(image, &file, err) &&
            (machine->scratch < 0 || sparse_copy(machine->scratch, file, err));
 }
 
@@ -48,43 +49,44 @@ static bool machine_end(struct instance *instance, struct error *err)
             error_set(err, ERR_TIMEOUT, "the saved machine does not end"));
 }
 
-static bool parts_save(struct instance *instance, int folder, int64_t deadline_ms, int *gathered,
-                       struct error *err)
+static bool parts_save(struct instance *instance, const struct saved_image *image,
+                       int64_t deadline_ms, int *gathered, struct error *err)
 {
     struct machine *machine = machine_of(instance);
 
-    return devices_save(machine, folder, deadline_ms, err) && scratch_save(machine, folder, err) &&
+    return devices_save(machine, image->folder, deadline_ms, err) &&
+           scratch_save(machine, image, err) &&
            (!machine->is_copy || machine_memory_gather(instance, gathered, err));
 }
 
 /* Memory that is a file in a folder of the machine's own stays where it is: the image becomes that
- * folder. All other has no name, and nothing is copied of what is the machine's own. */
-static void memory_give(struct machine *machine, int *gathered, struct saved_image *image)
+ * folder, and what else was in it from the machine's last rest is written anew. */
+static void folder_give(struct machine *machine, struct saved_image *image)
 {
-    if (machine->folder >= 0) {
-        close(image->folder);
-        image->folder = take_fd(&machine->folder);
-    } else {
-        image->memory = machine->is_copy ? take_fd(gathered) : take_fd(&machine->memory);
-    }
+    if (machine->folder < 0)
+        return;
+    close(image->folder);
+    image->folder = take_fd(&machine->folder);
 }
 
 bool qemu_save(struct instance *instance, struct saved_image *image, int timeout_ms,
                struct error *err)
 {
     struct machine *machine = machine_of(instance);
-    const int folder = machine->folder >= 0 ? machine->folder : image->folder;
+    const bool has_name = machine->folder >= 0;
     AUTO_FD int gathered = -1;
     struct error ignored;
 
-    bool ok = parts_save(instance, folder, time_boot_ms() + timeout_ms, &gathered, err);
+    folder_give(machine, image);
+    bool ok = parts_save(instance, image, time_boot_ms() + timeout_ms, &gathered, err);
     if (!ok) {
         (void)!machine_end(instance, &ignored);
         return error_wrap(err, "save QEMU");
     }
     if (!machine_end(instance, err))
         return error_wrap(err, "save QEMU");
-    memory_give(machine, &gathered, image);
-    return image->memory < 0 || saved_machine_share(instance->host, image, err) ||
-           error_wrap(err, "save QEMU");
+    if (has_name)
+        return true;
+    image->memory = machine->is_copy ? take_fd(&gathered) : take_fd(&machine->memory);
+    return saved_machine_share(instance->host, image, err) || error_wrap(err, "save QEMU");
 }

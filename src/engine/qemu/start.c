@@ -91,10 +91,11 @@ static bool scratch_source(const struct sandbox_spec *spec, const struct saved_i
     const char *empty = spec->drives.scratch;
 
     *source = -1;
-    if (!image && !empty)
+    if (image)
+        return saved_scratch_open(image, source, err);
+    if (!empty)
         return true;
-    *source = image ? openat(image->folder, MACHINE_SCRATCH, O_RDONLY | O_CLOEXEC)
-                    : open(empty, O_RDONLY | O_CLOEXEC);
+    *source = open(empty, O_RDONLY | O_CLOEXEC);
     return *source >= 0 || error_errno(err, "open what the disk begins as");
 }
 
