@@ -404,17 +404,6 @@ static int play_node(void)
     return play_success(&play);
 }
 
-/* Takes memory until somebody stops it. */
-static int hog(void)
-{
-    for (;;) {
-        char *piece = malloc(1 << 20);
-        if (!piece)
-            return 1;
-        memset(piece, 1, 1 << 20);
-    }
-}
-
 /* How many processes there can be at once. */
 static int forks(void)
 {
@@ -449,8 +438,6 @@ static int run(int argc, char **argv, char **env)
         return list(argv[2]);
     if (strcmp(what, "write") == 0)
         return try_write(argc - 2, argv + 2);
-    if (strcmp(what, "hog") == 0)
-        return hog();
     if (strcmp(what, "forks") == 0)
         return forks();
     if (strcmp(what, "climb") == 0)

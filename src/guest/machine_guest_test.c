@@ -109,7 +109,7 @@ IN_MACHINE(a_root_cannot_change_settings_of_the_kernel)
 
 IN_MACHINE(a_program_that_takes_all_memory_is_killed_and_named)
 {
-    CHECK(runs(ARGV("probe", "hog"), ""));
+    CHECK(runs(ARGV("probe", "eat"), ""));
     CHECK(machine.signal == SIGKILL && machine.oom == 1);
     CHECK(runs(ARGV("probe", "exit", "9"), ""));
     CHECK(machine.exit_code == 9 && machine.oom == 0);
