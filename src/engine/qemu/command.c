@@ -87,8 +87,8 @@ static void put_boot(struct writer *writer, const struct qemu_command *command)
     put(writer, "/proc/self/fd/%d", QEMU_FD_INITRD);
     put(writer, "-append");
     put(writer,
-        "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests%s%s helmr.channel=serial "
-        "helmr.abi=%d%s",
+        "quiet panic=-1 reboot=t no_timer_check tsc=reliable nowatchdog cryptomgr.notests%s%s "
+        "helmr.channel=serial helmr.abi=%d%s",
         command->is_accelerated ? "" : " mitigations=off", ticks, (int)MESSAGE_ABI, drives);
 }
 

@@ -45,8 +45,8 @@ TEST(a_booted_machine_is_told_its_clock_its_drives_and_its_channel)
     CHECK(qemu_command_make(&booted, &args, &err));
     CHECK_STR(args.argv[0], "qemu-system-x86_64");
     CHECK_STR(value_of(&args, "-append", 0),
-              "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests mitigations=off "
-              "tsc_early_khz=2596128 helmr.channel=serial helmr.abi=" ABI " "
+              "quiet panic=-1 reboot=t no_timer_check tsc=reliable nowatchdog cryptomgr.notests "
+              "mitigations=off tsc_early_khz=2596128 helmr.channel=serial helmr.abi=" ABI " "
               "helmr.drives=root,scratch,bundle");
     CHECK_STR(value_of(&args, "-accel", 0), "tcg,tb-size=128");
     CHECK_STR(value_of(&args, "-smp", 0), "2");
@@ -104,9 +104,9 @@ TEST(hardware_is_used_only_when_it_is_known_to_work)
     CHECK_STR(value_of(&args, "-accel", 0), "kvm");
     CHECK_STR(value_of(&args, "-cpu", 0), "host");
     CHECK(!has(&args, "-netdev") && !has(&args, "-drive"));
-    CHECK_STR(value_of(&args, "-append", 0),
-              "quiet panic=-1 reboot=t no_timer_check cryptomgr.notests helmr.channel=serial "
-              "helmr.abi=" ABI);
+    CHECK_STR(value_of(&args, "-append", 0), "quiet panic=-1 reboot=t no_timer_check tsc=reliable "
+                                             "nowatchdog cryptomgr.notests helmr.channel=serial "
+                                             "helmr.abi=" ABI);
 }
 
 TEST(a_machine_without_processors_is_refused)
