@@ -5,7 +5,8 @@
 enum { START_MS = 30 * 1000, MACHINE_START_MS = 180 * 1000 };
 
 /* Strongest first: the order in which auto chooses. */
-const struct engine *const engines[] = {&engine_gvisor, &engine_qemu, &engine_container};
+const struct engine *const engines[] = {&engine_firecracker, &engine_qemu, &engine_gvisor,
+                                        &engine_container};
 const size_t n_engines = COUNT_OF(engines);
 
 const struct engine *engine_find(const char *name)

@@ -138,7 +138,7 @@ bool saved_image_size(const struct saved_image *image, int64_t *bytes, struct er
  * holds the descriptor only, and goes with the last of them. */
 bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err) MUST_USE;
 
-extern const struct engine engine_gvisor, engine_qemu, engine_container;
+extern const struct engine engine_firecracker, engine_qemu, engine_gvisor, engine_container;
 extern const struct engine *const engines[];
 extern const size_t n_engines;
 

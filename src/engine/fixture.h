@@ -139,7 +139,7 @@ static inline bool fixture_nothing_left(const struct fixture *fixture, const cha
         "ls /run/helmr/$1 2>/dev/null\n"
         "ls $2/instances\n"
         "grep -F -e $2 -e /run/helmr/$1 /proc/self/mounts\n"
-        "ip -o link | grep -i \"hx.*02:${1%??????}\"\n"
+        "ip -o link | grep -i \"hx.*02:$(echo $1 | sed 's/../&:/g')\"\n"
         "nft list tables 2>/dev/null | grep helmr_$1\n"
         "grep -la -e \"$2/[i]nstances\" -e \"[g]uard.helmr-test.$1\" /proc/[0-9]*/cmdline "
         "2>/dev/null\n"

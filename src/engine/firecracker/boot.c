@@ -53,16 +53,33 @@ static bool put_machine(const struct boot *boot, struct error *err)
     return request_put(&request, boot, "/machine-config", err);
 }
 
+size_t boot_drives(const struct sandbox_drives *drives, struct boot_drive list[BOOT_DRIVES_MAX])
+{
+    size_t n = 0;
+
+    if (drives->root)
+        list[n++] = (struct boot_drive){"root", BOOT_ROOT, true};
+    if (drives->scratch || drives->scratch_bytes > 0)
+        list[n++] = (struct boot_drive){"scratch", BOOT_SCRATCH, false};
+    if (drives->bundle)
+        list[n++] = (struct boot_drive){"bundle", BOOT_BUNDLE, true};
+    return n;
+}
+
 /* Firecracker gives disks no serial number, so the agent is told their order. */
 static bool put_boot_source(const struct boot *boot, struct error *err)
 {
+    struct boot_drive drives[BOOT_DRIVES_MAX];
+    size_t n = boot_drives(&boot->spec->drives, drives);
     char arguments[256];
     struct request request;
+    int len = snprintf(arguments, sizeof(arguments),
+                       "quiet panic=-1 reboot=t 8250.nr_uarts=0 helmr.channel=vsock helmr.abi=%d",
+                       (int)MESSAGE_ABI);
 
-    snprintf(arguments, sizeof(arguments),
-             "quiet panic=-1 reboot=t 8250.nr_uarts=0 helmr.channel=vsock helmr.abi=%d "
-             "helmr.drives=root,scratch%s",
-             (int)MESSAGE_ABI, boot->spec->drives.bundle ? ",bundle" : "");
+    for (size_t i = 0; i < n; i++)
+        len += snprintf(arguments + len, sizeof(arguments) - (size_t)len, "%s%s",
+                        i ? "," : " helmr.drives=", drives[i].name);
     request_begin(&request);
     json_string(&request.json, "kernel_image_path", "/" BOOT_KERNEL);
     json_string(&request.json, "initrd_path", "/" BOOT_INITRD);
@@ -71,20 +88,32 @@ static bool put_boot_source(const struct boot *boot, struct error *err)
 }
 
 /* Nothing on a disk must survive the instance, so none is ever flushed. */
-static bool put_drive(const struct boot *boot, const char *id, const char *file, bool is_read_only,
-                      struct error *err)
+static bool put_drive(const struct boot *boot, const struct boot_drive *drive, struct error *err)
 {
-    char path[64];
+    char path[64], file[64];
     struct request request;
 
-    snprintf(path, sizeof(path), "/drives/%s", id);
+    snprintf(path, sizeof(path), "/drives/%s", drive->name);
+    snprintf(file, sizeof(file), "/%s", drive->file);
     request_begin(&request);
-    json_string(&request.json, "drive_id", id);
+    json_string(&request.json, "drive_id", drive->name);
     json_string(&request.json, "path_on_host", file);
     json_bool(&request.json, "is_root_device", false);
-    json_bool(&request.json, "is_read_only", is_read_only);
+    json_bool(&request.json, "is_read_only", drive->is_read_only);
     json_string(&request.json, "cache_type", "Unsafe");
     return request_put(&request, boot, path, err);
+}
+
+static bool put_drives(const struct boot *boot, struct error *err)
+{
+    struct boot_drive drives[BOOT_DRIVES_MAX];
+    size_t n = boot_drives(&boot->spec->drives, drives);
+
+    for (size_t i = 0; i < n; i++) {
+        if (!put_drive(boot, &drives[i], err))
+            return false;
+    }
+    return true;
 }
 
 static bool put_network(const struct boot *boot, struct error *err)
@@ -129,10 +158,7 @@ static bool put_start(const struct boot *boot, struct error *err)
 
 bool boot_machine(const struct boot *boot, struct error *err)
 {
-    return put_machine(boot, err) && put_boot_source(boot, err) &&
-           put_drive(boot, "root", "/" BOOT_ROOT, true, err) &&
-           put_drive(boot, "scratch", "/" BOOT_SCRATCH, false, err) &&
-           (!boot->spec->drives.bundle || put_drive(boot, "bundle", "/" BOOT_BUNDLE, true, err)) &&
+    return put_machine(boot, err) && put_boot_source(boot, err) && put_drives(boot, err) &&
            put_network(boot, err) && put_vsock(boot, err) && put_entropy(boot, err) &&
            put_start(boot, err);
 }

@@ -12,6 +12,16 @@
 #define BOOT_BUNDLE  "bundle.img"
 #define BOOT_VSOCK   "v.sock"
 
+enum { BOOT_DRIVES_MAX = 3 };
+
+struct boot_drive {
+    const char *name, *file; /* the file is a name inside the jail */
+    bool is_read_only;
+};
+
+/* Those that the machine has, in the order in which it finds them. */
+size_t boot_drives(const struct sandbox_drives *drives, struct boot_drive list[BOOT_DRIVES_MAX]);
+
 struct boot {
     struct machine_api *api;
     const struct sandbox_spec *spec;

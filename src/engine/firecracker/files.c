@@ -50,7 +50,8 @@ bool files_open(struct instance *instance, const char *program, int64_t saves_by
     if (!root_make(instance, program, &files->root, err) ||
         !memory_folder_make(saves_bytes, &files->saves, err))
         return false;
-    if (mkdirat(files->root, FILES_SAVES, 0700) < 0 || fchown(files->saves, user, user) < 0)
+    if (mkdirat(files->root, FILES_SAVES, 0700) < 0 ||
+        fchownat(files->saves, "", user, user, AT_EMPTY_PATH) < 0)
         return error_errno(err, "make the folder for saves");
     return true;
 }
