@@ -21,6 +21,7 @@ enum {
     READY_MAX = 4,
     CHECK_MS = 10000,
     BACK_OFF_MS = 5000,
+    ANSWER_TRIES = 10,
     ANSWER_MS = 2000,
     QUIET_MS = 300,
     READY_MIN = 2,
@@ -321,7 +322,8 @@ void network_release(struct network *network)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Asks for an IPv6 address, which the forwarder answers itself: no server above is needed. */
+/* Asks for an IPv6 address, which the forwarder answers itself: no server above is needed. A
+ * datagram may get lost while the links come up, and a busy machine be late: it is asked again. */
 static bool ask_gateway(void *arg, struct error *err)
 {
     static const char question[] =
@@ -333,14 +335,17 @@ static bool ask_gateway(void *arg, struct error *err)
 
     (void)arg;
     gateway.sin_addr.s_addr = htonl(0xc6120001);
-    if (fd < 0 || sendto(fd, question, sizeof(question) - 1, 0, (struct sockaddr *)&gateway,
-                         sizeof(gateway)) < 0)
-        return error_errno(err, "ask the DNS forwarder");
-    if (poll(&ready, 1, ANSWER_MS) != 1)
-        return error_set(err, ERR_TIMEOUT, "the DNS forwarder does not answer");
-    ssize_t got = recv(fd, answer, sizeof(answer), 0);
-    return (got >= DNS_HEADER_LEN && memcmp(answer, question, 2) == 0) ||
-           error_set(err, ERR_INTERNAL, "the DNS forwarder answered nonsense");
+    for (int tries = 0; tries < ANSWER_TRIES; tries++) {
+        if (fd < 0 || sendto(fd, question, sizeof(question) - 1, 0, (struct sockaddr *)&gateway,
+                             sizeof(gateway)) < 0)
+            return error_errno(err, "ask the DNS forwarder");
+        if (poll(&ready, 1, ANSWER_MS) != 1)
+            continue;
+        ssize_t got = recv(fd, answer, sizeof(answer), 0);
+        return (got >= DNS_HEADER_LEN && memcmp(answer, question, 2) == 0) ||
+               error_set(err, ERR_INTERNAL, "the DNS forwarder answered nonsense");
+    }
+    return error_set(err, ERR_TIMEOUT, "the DNS forwarder does not answer");
 }
 
 bool network_preflight(struct network_pool *pool, struct error *err)
