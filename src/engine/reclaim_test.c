@@ -1,22 +1,11 @@
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 
 #include "base/time.h"
-#include "engine/fixture.h"
+#include "engine/fixture_kill.h"
 #include "engine/host_state.h"
-#include "engine/journal.h"
 
-enum { STEPS_MAX = 64, WAIT_MS = 10000 };
-
-static struct engine_settings settings_of(const struct fixture *fixture)
-{
-    struct engine_settings settings = fixture_settings(fixture);
-
-    settings.slots = 1; /* hence one prepared network: few steps, all of them met */
-    settings.network_enabled = true;
-    return settings;
-}
+enum { WAIT_MS = 10000 };
 
 static struct sandbox_spec spec_of(const struct fixture *fixture, const char *const *layers)
 {
@@ -34,10 +23,9 @@ static struct sandbox_spec spec_of(const struct fixture *fixture, const char *co
     return spec;
 }
 
-/* The whole life of a worker with one sandbox; 0: it got to the end. */
-static int worker_life(const struct fixture *fixture, int die_at)
+static int worker_life(const struct fixture *fixture, void *arg UNUSED)
 {
-    struct engine_settings settings = settings_of(fixture);
+    struct engine_settings settings = fixture_kill_settings(fixture);
     const char *const layers[] = {fixture->layer};
     struct sandbox_spec spec = spec_of(fixture, layers);
     struct engine_host *host;
@@ -45,7 +33,6 @@ static int worker_life(const struct fixture *fixture, int die_at)
     struct error err = {0};
     char byte;
 
-    journal_die_at = die_at;
     if (!engine_host_open(&settings, &host, &err) ||
         !engine_gvisor.start(host, &spec, &instance, &err) ||
         recv(instance_channel(instance), &byte, 1, MSG_PEEK) != 1 ||
@@ -57,49 +44,15 @@ static int worker_life(const struct fixture *fixture, int die_at)
     return 0;
 }
 
-static bool reclaims_everything(const struct fixture *fixture)
-{
-    struct engine_settings settings = settings_of(fixture);
-    struct engine_host *host;
-    struct error err = {0};
-    char tag[16];
-
-    settings.network_enabled = false;
-    if (!engine_host_open(&settings, &host, &err)) {
-        printf("# %s\n", err.text);
-        return false;
-    }
-    snprintf(tag, sizeof(tag), "%s", engine_host_tag(host));
-    size_t n_quarantined = engine_host_quarantined(host, NULL, 0);
-    engine_host_close(host);
-    return n_quarantined == 0 && fixture_nothing_left(fixture, tag);
-}
-
 TEST(kill_at_each_journal_step_leaves_no_stray)
 {
     AUTO(fixture_close) struct fixture fixture = {0};
-    int step = 1;
-    bool has_ended = false;
 
     CHECK(fixture_open(&fixture));
     const char *why = fixture_agent(&fixture, "runsc");
     if (why)
         SKIP(why);
-    for (; step < STEPS_MAX && !has_ended; step++) {
-        int status;
-        (void)fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0)
-            _exit(worker_life(&fixture, step));
-        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-        CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
-        has_ended = status == 0;
-        bool is_clean = reclaims_everything(&fixture);
-        if (!is_clean)
-            printf("# after a kill at step %d\n", step);
-        CHECK(is_clean);
-    }
-    CHECK(has_ended && step > 15);
+    CHECK(fixture_kill_at_each(&fixture, worker_life, NULL) > 14);
 }
 
 /* Everything of the tag in the unified or first hierarchy is empty. */
@@ -118,7 +71,7 @@ static bool groups_are_empty(const char *tag)
 
 static void worker_until_killed(const struct fixture *fixture, int report)
 {
-    struct engine_settings settings = settings_of(fixture);
+    struct engine_settings settings = fixture_kill_settings(fixture);
     const char *const layers[] = {fixture->layer};
     struct sandbox_spec spec = spec_of(fixture, layers);
     AUTO(fixture_host_close) struct engine_host *host = NULL;
@@ -161,7 +114,7 @@ TEST(no_guest_outlives_its_killed_worker)
         (void)poll(NULL, 0, 10);
     close(report[0]);
     close(report[1]);
-    CHECK(reclaims_everything(&fixture));
+    CHECK(fixture_reclaims(&fixture));
     CHECK(was_running && is_empty);
 }
 
@@ -178,12 +131,8 @@ TEST(what_was_reclaimed_is_reported_with_its_lease)
     const char *why = fixture_agent(&fixture, "runsc");
     if (why)
         SKIP(why);
-    (void)fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(worker_life(&fixture, 14));
-    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
-    settings = settings_of(&fixture);
+    CHECK(fixture_live(&fixture, worker_life, NULL, 14, &status) && WIFSIGNALED(status));
+    settings = fixture_kill_settings(&fixture);
     settings.network_enabled = false;
     CHECK(engine_host_open(&settings, &host, &err));
     const struct reclaimed *list = engine_host_reclaimed(host, &n);
