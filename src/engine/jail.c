@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -137,7 +136,7 @@ static bool root_enter(const struct jail *jail, struct error *err)
 /* What hardware needs is given by the group that the device belongs to, and to nobody else. */
 static bool groups_set(const struct jail *jail, gid_t hardware, struct error *err)
 {
-    return setgroups(jail->is_accelerated ? 1 : 0, &hardware) == 0 ||
+    return syscall(SYS_setgroups, jail->is_accelerated ? 1 : 0, &hardware) == 0 ||
            error_errno(err, "leave every group");
 }
 
@@ -153,8 +152,10 @@ static bool power_drop(const struct jail *jail, gid_t hardware, struct error *er
     }
     if (!groups_set(jail, hardware, err))
         return false;
-    if (setresgid(jail->user, jail->user, jail->user) < 0 ||
-        setresuid(jail->user, jail->user, jail->user) < 0)
+
+    /* The library's functions would ask every thread of the worker to change too, and wait. */
+    if (syscall(SYS_setresgid, jail->user, jail->user, jail->user) < 0 ||
+        syscall(SYS_setresuid, jail->user, jail->user, jail->user) < 0)
         return error_errno(err, "become user %u", jail->user);
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ||
            error_errno(err, "give up new privileges");

@@ -178,4 +178,71 @@ TEST(a_machine_goes_on_over_and_over_whatever_its_memory_is)
     CHECK(!copy_wake(&scene, &fourth, &instance, &err) && err.code == ERR_INVALID);
 }
 
+TEST(a_guest_that_said_hello_proves_the_engine_and_nothing_else_does)
+{
+    AUTO(fixture_close) struct fixture fixture = {0};
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
+    struct engine_result result, again;
+    struct error err = {0};
+    char reason[256], tag[16];
+
+    CHECK(fixture_open(&fixture));
+    const char *why = fixture_machine();
+    if (why)
+        SKIP(why);
+    struct engine_settings settings = fixture_settings(&fixture);
+    CHECK(engine_host_open(&settings, &host, &err));
+    snprintf(tag, sizeof(tag), "%s", engine_host_tag(host));
+    engine_qemu.probe(host, NULL, NULL, 0, &result);
+    engine_qemu.probe(host, NULL, NULL, 0, &again);
+    bool is_free = engine_host_free_slots(host) == settings.slots;
+    fixture_host_close(&host);
+    CHECK_STR(result.reason, "");
+    CHECK(result.usable && result.saves && is_free);
+    CHECK(again.usable && again.saves && again.accelerated == result.accelerated);
+    CHECK(!result.accelerated || kvm_probe(reason, sizeof(reason)));
+    CHECK(fixture_nothing_left(&fixture, tag));
+}
+
+/* A folder with files of any content, and a list that vouches for them. */
+static bool guest_fake(const struct fixture *fixture, char folder[PATH_MAX])
+{
+    static const char script[] =
+        "mkdir $1 && cd $1 && echo none >kernel && echo none >initrd && "
+        "sum=$(sha256sum <kernel) && sum=${sum%% *} && "
+        "printf '{\"kernel\":\"%s\",\"initrd\":\"%s\"}' $sum $sum >artefacts.json";
+
+    snprintf(folder, PATH_MAX, "%s/guest", fixture->folder);
+    return fixture_run((const char *const[]){"/bin/sh", "-c", script, "sh", folder, NULL});
+}
+
+TEST(a_machine_that_cannot_boot_is_refused_with_what_it_said)
+{
+    AUTO(fixture_close) struct fixture fixture = {0};
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
+    struct sandbox_spec spec = {.kind = "run",
+                                .vcpus = 1,
+                                .memory_mib = MEMORY_MIB,
+                                .deadline_ms = time_boot_ms() + PATIENCE_MS};
+    struct instance *instance;
+    struct error err = {0};
+    char folder[PATH_MAX], tag[16];
+
+    CHECK(fixture_open(&fixture));
+    const char *why = fixture_machine();
+    if (why)
+        SKIP(why);
+    CHECK(guest_fake(&fixture, folder));
+    struct engine_settings settings = fixture_settings(&fixture);
+    settings.guest_dir = folder;
+    CHECK(engine_host_open(&settings, &host, &err));
+    snprintf(tag, sizeof(tag), "%s", engine_host_tag(host));
+    id_make(spec.id);
+    bool is_started = engine_qemu.start(host, &spec, &instance, &err);
+    fixture_host_close(&host);
+    CHECK(!is_started && err.code == ERR_UNAVAILABLE);
+    CHECK(strstr(err.text, "kernel"));
+    CHECK(fixture_nothing_left(&fixture, tag));
+}
+
 ENGINE_TEST_MAIN()
