@@ -119,7 +119,7 @@ static bool hash_names(struct index *index, const struct ext4_node *folder, cons
 }
 
 /* Names of one hash in two blocks: the lowest bit tells a reader to go on to the next. */
-static void add_leaf(struct index *index, size_t first)
+static struct leaf *add_leaf(struct index *index, size_t first)
 {
     const struct hashed *names = index->names;
     uint32_t hash = first ? names[first].hash : 0;
@@ -130,20 +130,22 @@ static void add_leaf(struct index *index, size_t first)
         index->room = index->room ? index->room * 2 : 64;
         index->leaves = alloc_more(index->leaves, index->room * sizeof *index->leaves);
     }
-    index->leaves[index->n_leaves++] = (struct leaf){hash, first, 0};
+    index->leaves[index->n_leaves] = (struct leaf){hash, first, 0};
+    return &index->leaves[index->n_leaves++];
 }
 
 static void fill_leaves(struct index *index)
 {
-    size_t used = EXT4_BLOCK;
+    size_t used = 0;
+    struct leaf *leaf = NULL;
 
     for (size_t i = 0; i < index->n_names; i++) {
         size_t size = entry_size(index->names[i].entry->name);
-        if (used + size > EXT4_BLOCK) {
-            add_leaf(index, i);
+        if (!leaf || used + size > EXT4_BLOCK) {
+            leaf = add_leaf(index, i);
             used = 0;
         }
-        index->leaves[index->n_leaves - 1].n++;
+        leaf->n++;
         used += size;
     }
 }

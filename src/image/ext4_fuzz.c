@@ -36,8 +36,12 @@ static void put_name(struct names *names, size_t number, const uint8_t *bytes, s
     char *text = names->texts + names->n * NAME;
     size_t end = number ? (size_t)snprintf(text, NAME, "%zu", number) : 0;
 
-    for (size_t i = 0; i < len && end < NAME - 1; i++)
-        text[end++] = bytes[i] && bytes[i] != '/' ? (char)bytes[i] : '_';
+    len = len < NAME - 1 - end ? len : NAME - 1 - end;
+    memcpy(text + end, bytes, len);
+    for (size_t i = 0; i < len; i++)
+        if (text[end + i] == '\0' || text[end + i] == '/')
+            text[end + i] = '_';
+    end += len;
     text[end] = '\0';
     names->n += end > 0;
 }
@@ -107,7 +111,7 @@ static void read_list(const char *blocks, size_t at, uint32_t first, int levels,
     const struct ext2_dx_entry *entries = (const struct ext2_dx_entry *)(blocks + at);
 
     if (counts->count == 0 || counts->count > counts->limit ||
-        at % EXT4_BLOCK + 8U * counts->limit != EXT4_BLOCK)
+        at % EXT4_BLOCK + (size_t)8 * counts->limit != EXT4_BLOCK)
         abort();
     for (size_t i = 0; i < counts->count; i++) {
         uint32_t hash = i ? entries[i].hash : first;
@@ -133,11 +137,11 @@ static bool is_found(const char *blocks, const struct leaves *leaves, const uint
         size_t middle = at + (end - at) / 2;
         *(leaves->entries[middle].hash <= hash ? &at : &end) = middle;
     }
-    do {
-        const char *block = blocks + (size_t)leaves->entries[at].block * EXT4_BLOCK;
+    for (size_t i = at; i == at || (i < leaves->n && leaves->entries[i].hash == (hash | 1)); i++) {
+        const char *block = blocks + (size_t)leaves->entries[i].block * EXT4_BLOCK;
         if (look_in_block(block, entry->name, &(size_t){0}) == entry->node->inode)
             return true;
-    } while (++at < leaves->n && leaves->entries[at].hash == (hash | 1));
+    }
     return false;
 }
 
