@@ -4,9 +4,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -110,9 +109,11 @@ static bool child_prepare(void *arg, struct error *err)
         return false;
     (void)setrlimit(RLIMIT_CORE, &no_core);
 
-    /* A machine without a network has no need to see the host's either. */
-    if (!child->has_netns && unshare(CLONE_NEWNET) < 0)
-        return error_errno(err, "new network namespace");
+    /* What the jailer leaves as it is. A machine without a network has no need to see the host's
+     * either. */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        unshare(CLONE_NEWIPC | CLONE_NEWUTS | (child->has_netns ? 0 : CLONE_NEWNET)) < 0)
+        return error_errno(err, "new namespaces");
     return mount_isolate(err) && files_place(child->files, err);
 }
 

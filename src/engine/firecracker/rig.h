@@ -101,7 +101,7 @@ static inline struct engine_settings rig_settings(const struct rig *rig)
 
     settings.firecracker_path = rig->program[0] ? rig->program : NULL;
     settings.jailer_path = rig->jailer[0] ? rig->jailer : NULL;
-    settings.guest_dir = rig->guest[0] ? rig->guest : NULL;
+    settings.guest_dir = rig->guest[0] ? rig->guest : getenv("HELMR_WORKER_GUEST_DIR");
     return settings;
 }
 
