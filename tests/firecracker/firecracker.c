@@ -136,9 +136,7 @@ static void request_answer(struct http *http, const struct http_request *request
     say("refused", err.text);
     http_say_fault(http, err.text);
 
-    /* What failed half way is nothing that could go on; a body that was no body has begun none. */
-    if (strcmp(request->path, "/snapshot/load") == 0 && err.code != ERR_UNKNOWN_FIELD &&
-        err.code != ERR_INVALID_JSON)
+    if (machine.is_broken)
         exit(1);
 }
 

@@ -30,6 +30,7 @@ struct net {
 struct machine {
     enum phase phase;
     bool is_configured; /* something of a machine to be booted was told */
+    bool is_broken;     /* a load failed half way, and nothing can be done with it any more */
     bool has_kernel, has_vsock, has_entropy, tracks_pages;
     int64_t vcpus, memory_mib, cid;
     char kernel[256], initrd[256], arguments[2048], vsock_path[100];

@@ -287,16 +287,18 @@ static bool put_load(void *body, const char *id, struct error *err)
                          "Load snapshot error: not allowed after configuring boot-specific "
                          "resources.");
     if (fault_of("-", "release") && told->track_dirty_pages)
-        return error_set(err, ERR_UNKNOWN_FIELD, "unknown field `track_dirty_pages`");
+        return error_set(err, ERR_INVALID, "unknown field `track_dirty_pages`");
     if (told->has_backend == (told->mem_file_path.ptr != NULL))
-        return error_set(err, ERR_UNKNOWN_FIELD,
+        return error_set(err, ERR_INVALID,
                          "exactly one of `mem_backend` and `mem_file_path` is needed");
     if (told->has_backend && !str_equal(told->mem_backend.backend_type, STR("File")))
-        return error_set(err, ERR_UNKNOWN_FIELD, "a stand-in has files only");
+        return error_set(err, ERR_INVALID, "a stand-in has files only");
     copy(state, sizeof state, told->snapshot_path);
     copy(memory, sizeof memory,
          told->has_backend ? told->mem_backend.backend_path : told->mem_file_path);
-    if (!machine_load(state, memory, told->enable_diff_snapshots || told->track_dirty_pages, err))
+    machine.is_broken =
+        !machine_load(state, memory, told->enable_diff_snapshots || told->track_dirty_pages, err);
+    if (machine.is_broken)
         return false;
     if (told->resume_vm)
         machine.phase = RUNNING;
