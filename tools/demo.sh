@@ -30,6 +30,7 @@ echo "demo: preparing $base (kept in ${cache#"$PWD"/})" >&2
 tools/lend_images.sh "$cache/worker" "$data/worker"
 
 echo "demo: starting helmr up on an empty data directory" >&2
+touch "$data/up.out" "$data/up.log"
 "$helmr" up --data-dir "$data" --addr "${DEMO_ADDR:-127.0.0.1:3000}" >"$data/up.out" 2>"$data/up.log" &
 up=$!
 i=0

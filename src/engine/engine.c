@@ -4,7 +4,7 @@
 
 enum { START_MS = 30 * 1000, MACHINE_START_MS = 180 * 1000 };
 
-/* Strongest first: the order in which auto chooses. */
+/* Strongest first, as people are told of them; which one is taken is not decided here. */
 const struct engine *const engines[] = {&engine_firecracker, &engine_qemu, &engine_gvisor,
                                         &engine_container};
 const size_t n_engines = COUNT_OF(engines);

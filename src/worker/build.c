@@ -130,7 +130,6 @@ static void tell_engine(struct build *build)
 
     if (builds == runs)
         return;
-    build->phase = phases[0].name;
     build_note(&build->part,
                arena_printf(&build->arena, "built with %s (%s); runs of this worker have %s (%s)",
                             builds->name, engine_grade_name(builds->grade), runs->name,
@@ -139,13 +138,14 @@ static void tell_engine(struct build *build)
 
 static bool run_phases(struct build *build, struct error *err)
 {
-    tell_engine(build);
     for (size_t i = 0; i < COUNT_OF(phases); i++) {
         int64_t begun = time_boot_ms();
 
         build->phase = phases[i].name;
         build->is_cached = false;
         announce(build, "started", -1);
+        if (i == 0)
+            tell_engine(build);
         if (!phases[i].run(build, err)) {
             build_flush_output(&build->part);
             announce(build, "failed", time_boot_ms() - begun);
