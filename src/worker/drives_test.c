@@ -6,6 +6,8 @@
 
 #include "image/image.h"
 #include "image/testing.h"
+#include "worker/guest.h"
+#include "worker/worker.h"
 
 #define LAYER  "1111111111111111111111111111111111111111111111111111111111111111"
 #define BUNDLE "2222222222222222222222222222222222222222222222222222222222222222"
@@ -164,6 +166,51 @@ TEST(a_drive_in_use_stays_and_one_that_went_is_made_again_the_same)
                                      "rm -rf work/layers work/bundles && mv layers bundles work/"));
     CHECK(open_all(&place, &drives));
     CHECK(testing_sh(&place.testing, "diff -r kept work/drives"));
+}
+
+static struct sandbox_drives given;
+
+/* An engine that looks at what it is given, and at the locks on it, and starts nothing. */
+static bool look(struct engine_host *host UNUSED, const struct sandbox_spec *spec,
+                 struct instance **instance UNUSED, struct error *err)
+{
+    const char *const paths[] = {spec->drives.root, spec->drives.bundle, spec->drives.scratch};
+
+    given = spec->drives;
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        AUTO_FD int fd = paths[i] ? open(paths[i], O_RDONLY | O_CLOEXEC) : -1;
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return error_set(err, ERR_INTERNAL, "a drive is absent, or nobody holds it");
+    }
+    return error_set(err, ERR_UNSUPPORTED, "seen");
+}
+
+TEST(a_machine_starts_from_drives_that_are_held)
+{
+    static const struct engine machine = {.name = "look", .start = look, .has_drives = true};
+    static const struct engine plain = {.name = "plain", .start = look};
+    static struct worker_settings settings;
+    AUTO(place_finish) struct place place = {0};
+    struct worker worker = {.settings = &settings, .engine = &machine, .build_engine = &plain};
+    struct failure failure;
+    struct guest *guest = NULL;
+    struct error err;
+
+    CHECK(place_init(&place));
+    (void)snprintf(settings.work_dir, sizeof settings.work_dir, "%s", place.work);
+    CHECK(image_store_open(place.work, &worker.images, &err));
+    place.spec.kind = "run";
+    bool is_started = guest_start(&worker, NULL, &place.spec, &failure, &guest, &err);
+    guest_stop(TAKE(guest));
+    CHECK(!is_started && err.code == ERR_UNSUPPORTED && given.scratch_bytes == 64 << 20);
+    CHECK(testing_sh(&place.testing, "for i in work/drives/*.ext4; do flock -xn $i true; done"));
+
+    /* Another engine is given none. */
+    place.spec.kind = "build";
+    is_started = guest_start(&worker, NULL, &place.spec, &failure, &guest, &err);
+    guest_stop(TAKE(guest));
+    image_store_close(worker.images);
+    CHECK(!is_started && err.code == ERR_INTERNAL && !given.root);
 }
 
 TEST(what_is_not_named_by_its_content_makes_no_drive)
