@@ -94,6 +94,7 @@ static bool evaluate(struct build *build, struct error *err)
 static bool load(struct build *build, struct error *err)
 {
     build->is_cached = build->is_recalled && build_memo_has_images(&build->memo, build);
+    build->imports = build->is_cached ? build->memo.imports : (struct json_list){0};
     if (build->is_cached)
         return true;
     if (build->is_recalled &&
@@ -257,6 +258,7 @@ static bool finish(struct build *build, struct error *err)
     if (!seal(build, err))
         return false;
     message.images = (struct json_list){build->images, build->n_images};
+    message.imports = build->imports;
     message.bundle = (struct wire_object){build->memo.bundle, build->memo.bundle_bytes};
     for (int try = 0; !complete(build, &message, err); try++) {
         /* An image's object was collected before the deployment had it: once more. */

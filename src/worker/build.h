@@ -52,6 +52,7 @@ struct build {
     struct wire_build_image *images;
     const struct image *built;
     size_t n_images;
+    struct json_list imports; /* struct wire_import, after load */
 
     const char *phase;
     struct build_part part; /* of the phases themselves */
@@ -98,6 +99,9 @@ bool build_install(struct build *build, struct error *err) MUST_USE;
 bool build_evaluate(struct build *build, struct error *err) MUST_USE;
 bool build_images(struct build *build, struct error *err) MUST_USE;
 bool build_load(struct build *build, struct error *err) MUST_USE;
+
+/* What loading it showed: whether the task's module may be imported ahead of its runs. */
+bool build_may_preload(const struct build *build, struct str task_id);
 
 /* build_publish.c: the images where any worker can get them, before the deployment is complete; and
  * their names in this host's store, after it. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "worker/build.h"
 
 enum { LOAD_LIMIT_MS = 5 * 60 * 1000 };
@@ -15,9 +16,11 @@ static size_t write_tasks(struct build *build, struct str image_id, struct json_
     size_t n_sandboxes = json_count(build->manifest, "sandboxes"), found = 0;
 
     for (size_t t = 0; t < n_tasks; t++) {
-        struct str sandbox, file, export_name, id, of_image;
+        struct str task, sandbox, file, export_name, id, of_image;
 
-        if (!json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.sandbox_id", t), arena,
+        if (!json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.id", t), arena,
+                            &task) ||
+            !json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.sandbox_id", t), arena,
                             &sandbox) ||
             !json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.file_path", t), arena,
                             &file) ||
@@ -34,6 +37,7 @@ static size_t write_tasks(struct build *build, struct str image_id, struct json_
                 continue;
             json_find_text(build->manifest, arena_printf(arena, "%s.mount_path", at), arena, mount);
             json_open(writer, NULL);
+            json_text(writer, "id", task);
             json_text(writer, "module", file);
             json_text(writer, "export", export_name);
             json_close(writer);
@@ -41,6 +45,55 @@ static size_t write_tasks(struct build *build, struct str image_id, struct json_
         }
     }
     return found;
+}
+
+/* As the adapter tells it of each task it has loaded. */
+struct checked {
+    struct json_list tasks; /* struct wire_import */
+};
+
+static const struct json_field task_fields[] = {
+    {"id", JSON_TEXT, offsetof(struct wire_import, task_id), REQUIRED, .max = 128},
+    {"preload", JSON_BOOL, offsetof(struct wire_import, preload), REQUIRED},
+    {"preload_reason", JSON_TEXT, offsetof(struct wire_import, reason), OPTIONAL,
+     .max = WIRE_TEXT_MAX},
+    {0},
+};
+
+static const struct json_field checked_fields[] = {
+    {"tasks", JSON_LIST, offsetof(struct checked, tasks), REQUIRED, .max = WIRE_IMPORTS_MAX,
+     .fields = task_fields, .size = sizeof(struct wire_import)},
+    {0},
+};
+
+/* It comes from a process that has run the project's code. What is no verdict is none: the modules
+ * are loaded when their runs start. */
+static void keep_verdicts(struct build *build, struct str output)
+{
+    const struct wire_import *before = build->imports.items;
+    struct checked checked = {0};
+    struct error err;
+
+    if (!json_read_loose(output, checked_fields, &checked, sizeof checked, &build->arena, &err)) {
+        log_warn("no word on the imports of a project", LOG_ERR(&err));
+        return;
+    }
+    const struct wire_import *found = checked.tasks.items;
+    size_t n = build->imports.n + checked.tasks.n;
+    struct wire_import *all = arena_array(&build->arena, n + 1, sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = i < build->imports.n ? before[i] : found[i - build->imports.n];
+    build->imports = (struct json_list){all, n};
+}
+
+bool build_may_preload(const struct build *build, struct str task_id)
+{
+    const struct wire_import *imports = build->imports.items;
+
+    for (size_t i = 0; i < build->imports.n; i++)
+        if (str_equal(imports[i].task_id, task_id))
+            return imports[i].preload;
+    return false;
 }
 
 /* What the image or a task lacks, as the guest or the adapter told it. */
@@ -103,6 +156,7 @@ static bool load_one(struct build *build, size_t index, struct error *err)
         return build->failure.kind ? false : build_fault(build, "task_load_failed", err);
     if (!result.has_outcome || result.outcome != OUTCOME_SUCCEEDED || result.has_load_failure)
         return load_fault(build, &result, err);
+    keep_verdicts(build, result.output);
     return true;
 }
 

@@ -13,14 +13,14 @@
 #include "worker/build.h"
 
 enum {
-    FORMAT = 1,
+    FORMAT = 2,
     MANIFEST_MAX = 16 << 20,
-    RECORD_MAX = MANIFEST_MAX + (1 << 20),
+    RECORD_MAX = MANIFEST_MAX + (4 << 20),
     KEPT_MAX = 256,
     LISTED_MAX = 4096
 };
 
-#define KEY_DOMAIN "helmr build 1"
+#define KEY_DOMAIN "helmr build 2"
 
 static const struct json_field image_fields[] = {
     {"id", JSON_TEXT, offsetof(struct build_memo_image, id), REQUIRED, .max = 128},
@@ -37,6 +37,8 @@ static const struct json_field memo_fields[] = {
      .max = INT64_MAX},
     {"images", JSON_LIST, offsetof(struct build_memo, images), REQUIRED, .max = 1024,
      .fields = image_fields, .size = sizeof(struct build_memo_image)},
+    {"imports", JSON_LIST, offsetof(struct build_memo, imports), OPTIONAL, .max = WIRE_IMPORTS_MAX,
+     .fields = wire_import_fields, .size = sizeof(struct wire_import)},
     {0},
 };
 
@@ -120,6 +122,7 @@ void build_memo_keep(struct build *build)
         .bundle = build->memo.bundle,
         .bundle_bytes = build->memo.bundle_bytes,
         .images = {images, build->n_images},
+        .imports = build->imports,
     };
     struct error err;
 

@@ -16,7 +16,8 @@ struct build_memo {
     struct str manifest; /* JSON */
     struct str bundle;   /* digest */
     int64_t bundle_bytes;
-    struct json_list images; /* struct build_memo_image */
+    struct json_list images;  /* struct build_memo_image */
+    struct json_list imports; /* struct wire_import: what loading the tasks showed */
 };
 
 struct build_memo_image {

@@ -47,6 +47,24 @@ static void fill_network(struct build *build, size_t sandbox, struct sandbox_spe
     spec->deny = deny;
 }
 
+/* Of the first task in the sandbox that may be imported ahead; the others can use it, too. */
+static const char *module_of(struct build *build, struct str sandbox)
+{
+    struct arena *arena = &build->arena;
+    struct str id, of_sandbox, file;
+
+    for (size_t t = 0; t < json_count(build->manifest, "tasks"); t++)
+        if (json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.sandbox_id", t), arena,
+                           &of_sandbox) &&
+            str_equal(of_sandbox, sandbox) &&
+            json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.id", t), arena, &id) &&
+            build_may_preload(build, id) &&
+            json_find_text(build->manifest, arena_printf(arena, "tasks.%zu.file_path", t), arena,
+                           &file))
+            return arena_text(arena, file);
+    return NULL;
+}
+
 void build_stand_by(struct build *build, const char *bundle_digest)
 {
     const struct image *image = image_of(build, text(build, 0, "image_id"));
@@ -67,7 +85,11 @@ void build_stand_by(struct build *build, const char *bundle_digest)
         return;
     spec.n_layers = image->n_layers;
     fill_network(build, 0, &spec);
-    const struct standby_kind kind = {&spec, &image->config,
-                                      arena_text(&build->arena, text(build, 0, "mount_path"))};
+    const struct standby_kind kind = {
+        .spec = &spec,
+        .config = &image->config,
+        .mount = arena_text(&build->arena, text(build, 0, "mount_path")),
+        .module = module_of(build, text(build, 0, "id")),
+    };
     standby_want(build->worker->standby, &kind);
 }

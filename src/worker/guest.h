@@ -84,6 +84,16 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
 bool guest_launch(struct guest *guest, const struct guest_program *program,
                   struct error *err) MUST_USE;
 
+/* What A_START and PRELOAD say of the image: where bare imports are looked for besides the
+ * workspace. */
+struct str guest_options(const struct image_config *config, struct arena *arena);
+
+/* Of a launched task that waits: it goes through a start once and imports the module, when there is
+ * one (else NULL), that its runs will ask for. False: the guest is of no use. */
+bool guest_preload(struct guest *guest, const struct guest_setup *setup, const char *module,
+                   struct error *err) MUST_USE;
+const char *guest_preloaded(const struct guest *guest); /* the module; NULL: none */
+
 /* For a task that is held, also one that stood by. At most SECRETS_MAX; they may be forgotten when
  * it returns. What the agent could not place is told by guest_await_secrets, which must come
  * before the task is let go. */

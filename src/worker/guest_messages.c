@@ -226,9 +226,10 @@ static void take_end(struct guest *guest)
     struct error err;
 
     guest->is_quiesced = guest->is_stirred = true;
-    if (!guest->awaits_secrets)
+    if (!guest->awaits_secrets && !guest->awaits_preload)
         return;
-    error_set(&err, ERR_GONE, "the program ended before it had its secrets");
+    error_set(&err, ERR_GONE, "the program ended before it had %s",
+              guest->awaits_secrets ? "its secrets" : "loaded what it was to load ahead");
     guest_break_off(guest, &err);
 }
 
@@ -242,6 +243,7 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_SETUP_DONE: guest->is_set_up = true; break;
     case MESSAGE_SECRETS_READY: guest->has_secrets = true; break;
     case MESSAGE_STARTED: guest->is_started = true; break;
+    case MESSAGE_PRELOADED: guest_take_preloaded(guest, &message->preloaded); break;
     case MESSAGE_LOADED: take_loaded(guest, &message->loaded); break;
     case MESSAGE_OUTCOME: return take_outcome(guest, &message->outcome, err);
     case MESSAGE_EXITED:

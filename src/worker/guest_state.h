@@ -30,6 +30,9 @@ struct guest {
     bool is_drained;     /* everything queued is on the wire */
     bool has_secrets;    /* the agent has all that were sent */
     bool awaits_secrets; /* a launched program is getting some */
+    bool awaits_preload, has_preloaded;
+    struct str preload_error; /* empty: none */
+    const char *preloaded;    /* the module that its Node has imported, or NULL */
     bool is_frozen, is_thawed, is_paused, is_reestablished, has_consumed;
     bool is_refused; /* the freeze: the program was busy */
     bool is_held;    /* frozen and not thawed since */
@@ -65,6 +68,10 @@ struct guest {
 
 uint16_t guest_stream_number(uint32_t program, enum guest_stream which);
 uint16_t guest_payload_number(uint32_t program);
+
+/* The answer to a PRELOAD; and what a copy has from its template. */
+void guest_take_preloaded(struct guest *guest, const struct message_preloaded *preloaded);
+void guest_set_preloaded(struct guest *guest, const char *module);
 
 /* A capture under way: what the agent says about it. */
 bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, bool is_end,

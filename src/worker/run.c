@@ -189,6 +189,7 @@ bool run_pass_gate(struct run *run, struct error *err)
         .grade = str_of(engine_grade_name(run->worker->engine->grade)),
         .accelerated = run->worker->accelerated,
         .start = str_of(run->start),
+        .level = run->level ? str_of(run->level) : (struct str){0},
         .start_ms = time_boot_ms() - run->begun_ms,
         .phases = {run->phases, run->n_phases},
     };
@@ -210,6 +211,14 @@ bool run_pass_gate(struct run *run, struct error *err)
     return true;
 }
 
+/* b: just the module that this run needs has been imported. */
+static const char *level_of(const struct run *run)
+{
+    const char *module = guest_preloaded(run->guest);
+
+    return module && str_equal(str_of(module), run->grant->task.module) ? "b" : "a";
+}
+
 /* Taken ready-made where one of this kind stands by, else copied where there is a template. */
 static bool take_guest(struct run *run, const struct standby_kind *kind, struct error *err)
 {
@@ -225,6 +234,7 @@ static bool take_guest(struct run *run, const struct standby_kind *kind, struct 
         return false;
     if (guest_adopt(run->guest, run->lease, &listener, &run->failure, err) &&
         output_create(run->lease, guest_room(run->guest), &run->output, err)) {
+        run->level = level_of(run);
         run_end_phase(run, "boot");
         return true;
     }
@@ -292,21 +302,6 @@ void run_end_guest(struct run *run)
     lease_renew_instance(run->lease);
 }
 
-/* Where bare imports are looked for besides the workspace: the image's own directory. */
-static struct str run_options(struct run *run)
-{
-    struct buf text = {.max = KIB(64)};
-    struct json_writer writer = json_begin(&text);
-    struct error err;
-
-    json_open(&writer, NULL);
-    json_text(&writer, "workdir", run->image.config.workdir);
-    json_close(&writer);
-    struct str kept = json_end(&writer, &err) ? arena_str(&run->arena, buf_str(&text)) : STR("{}");
-    buf_finish(&text);
-    return kept;
-}
-
 static bool release(struct run *run, struct error *err)
 {
     const struct wire_run_grant *grant = run->grant;
@@ -324,7 +319,7 @@ static bool release(struct run *run, struct error *err)
         .deployment_version = grant->deployment.version,
         .workspace_id = grant->workspace_id,
         .workspace_path = grant->sandbox.mount_path,
-        .options = run_options(run),
+        .options = guest_options(&run->image.config, &run->arena),
     };
 
     return guest_release(run->guest, &start, grant->payload, err);
@@ -438,8 +433,13 @@ bool run_give_secrets(struct run *run, struct error *err)
 /* From nothing to the moment user code runs. */
 static bool start_fresh(struct run *run, struct error *err)
 {
-    const struct standby_kind kind = {&run->spec, &run->image.config,
-                                      arena_text(&run->arena, run->grant->sandbox.mount_path)};
+    const struct wire_task *task = &run->grant->task;
+    const struct standby_kind kind = {
+        .spec = &run->spec,
+        .config = &run->image.config,
+        .mount = arena_text(&run->arena, run->grant->sandbox.mount_path),
+        .module = task->preload ? arena_text(&run->arena, task->module) : NULL,
+    };
 
     if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !send_secrets(run, err))
         return false;

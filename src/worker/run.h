@@ -39,6 +39,7 @@ struct run {
     size_t n_phases;
     int64_t phase_ms, begun_ms, started_ms;
     const char *start; /* boot, standby (made before it was asked for), template, checkpoint */
+    const char *level; /* a: its Node waited, b: with the module; NULL: nothing was ready */
     bool is_started;   /* the server has recorded the start */
 
     struct run_wait wait;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
@@ -24,11 +23,8 @@ enum place_state { PLACE_EMPTY, PLACE_WANTED, PLACE_MAKING, PLACE_READY };
 
 struct place {
     enum place_state state;
-    uint8_t key[BLAKE2B_LEN];
-    struct arena arena; /* the copied kind */
-    struct sandbox_spec spec;
-    struct image_config config;
-    const char *mount;
+    struct standby_key key;
+    struct kept_kind kind;
     struct guest *guest;
     struct failure failure;
     bool is_awaited; /* by a run, while it is made */
@@ -47,78 +43,9 @@ struct standby {
     bool is_closing;
 };
 
-static void hash_text(struct blake2b *hash, const char *text)
-{
-    uint64_t len = text ? strlen(text) : UINT64_MAX;
-
-    blake2b_update(hash, (struct str){(const char *)&len, sizeof len});
-    if (text)
-        blake2b_update(hash, str_of(text));
-}
-
-static void hash_str(struct blake2b *hash, struct str text)
-{
-    uint64_t len = text.len;
-
-    blake2b_update(hash, (struct str){(const char *)&len, sizeof len});
-    blake2b_update(hash, text);
-}
-
-static void key_of(const struct standby_kind *kind, uint8_t key[BLAKE2B_LEN])
-{
-    const struct sandbox_spec *spec = kind->spec;
-    const int64_t numbers[] = {spec->vcpus,           spec->memory_mib,
-                               spec->disk_mib,        (int64_t)spec->network,
-                               (int64_t)spec->n_deny, (int64_t)spec->n_layers};
-    struct blake2b hash;
-
-    blake2b_init(&hash, STR("helmr standby"));
-    blake2b_update(&hash, (struct str){(const char *)numbers, sizeof numbers});
-    for (size_t i = 0; i < spec->n_layers; i++)
-        hash_text(&hash, spec->layers[i]);
-    for (size_t i = 0; i < spec->n_deny; i++)
-        hash_text(&hash, spec->deny[i]);
-    hash_text(&hash, spec->platform);
-    hash_text(&hash, spec->bundle);
-    hash_text(&hash, kind->mount);
-    hash_str(&hash, kind->config->workdir);
-    hash_str(&hash, kind->config->user);
-    for (size_t i = 0; i < kind->config->n_env; i++)
-        hash_str(&hash, kind->config->env[i]);
-    blake2b_final(&hash, key);
-}
-
-static const char *const *copy_texts(const char *const *from, size_t n, struct arena *arena)
-{
-    const char **to = arena_array(arena, n + 1, sizeof *to);
-
-    for (size_t i = 0; i < n; i++)
-        to[i] = arena_text(arena, str_of(from[i]));
-    return to;
-}
-
-static void copy_kind(struct place *place, const struct standby_kind *kind)
-{
-    struct arena *arena = &place->arena;
-    struct str *env = arena_array(arena, kind->config->n_env + 1, sizeof *env);
-
-    for (size_t i = 0; i < kind->config->n_env; i++)
-        env[i] = arena_str(arena, kind->config->env[i]);
-    place->spec = *kind->spec;
-    place->spec.lease_id = NULL;
-    place->spec.layers = copy_texts(kind->spec->layers, kind->spec->n_layers, arena);
-    place->spec.deny = copy_texts(kind->spec->deny, kind->spec->n_deny, arena);
-    place->spec.platform = arena_text(arena, str_of(kind->spec->platform));
-    place->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
-    place->config =
-        (struct image_config){arena_str(arena, kind->config->workdir),
-                              arena_str(arena, kind->config->user), env, kind->config->n_env};
-    place->mount = arena_text(arena, str_of(kind->mount));
-}
-
 static void clear(struct place *place)
 {
-    arena_finish(&place->arena);
+    kept_kind_finish(&place->kind);
     *place = (struct place){0};
 }
 
@@ -128,30 +55,46 @@ static bool ignore_output(void *arg UNUSED, enum guest_stream stream UNUSED,
     return true;
 }
 
+static void renew(const struct standby *standby, struct sandbox_spec *spec)
+{
+    id_make(spec->id);
+    spec->deadline_ms = time_boot_ms() + engine_start_ms(standby->worker->engine);
+}
+
 /* Up to the gate: the adapter has said hello and waits. */
-static bool make_cold(struct standby *standby, struct place *place, struct error *err)
+static bool launch(struct standby *standby, struct place *place, const struct guest_setup *setup,
+                   struct error *err)
 {
     static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
-    const struct guest_setup setup = {
-        .spec = &place->spec,
-        .config = &place->config,
-        .mount = place->mount,
-        .shows_platform = true,
-    };
     const struct guest_program program = {
         .kind = PROGRAM_TASK,
         .argv = argv,
         .listener = {ignore_output, NULL, NULL},
     };
 
-    return guest_start(standby->worker, NULL, &place->spec, &place->failure, &place->guest, err) &&
-           guest_set_up(place->guest, &setup, err) && guest_launch(place->guest, &program, err);
+    renew(standby, &place->kind.spec);
+    return guest_start(standby->worker, NULL, &place->kind.spec, &place->failure, &place->guest,
+                       err) &&
+           guest_set_up(place->guest, setup, err) && guest_launch(place->guest, &program, err);
 }
 
-static void renew(const struct standby *standby, struct sandbox_spec *spec)
+/* What cannot be done ahead is left to the runs: then one is made that has done nothing. */
+static bool make_cold(struct standby *standby, struct place *place, struct error *err)
 {
-    id_make(spec->id);
-    spec->deadline_ms = time_boot_ms() + engine_start_ms(standby->worker->engine);
+    const struct guest_setup setup = {
+        .spec = &place->kind.spec,
+        .config = &place->kind.config,
+        .mount = place->kind.mount,
+        .shows_platform = true,
+    };
+
+    if (!launch(standby, place, &setup, err))
+        return false;
+    if (guest_preload(place->guest, &setup, place->kind.module, err))
+        return true;
+    log_info("nothing loaded ahead", LOG_ERR(err));
+    guest_stop(TAKE(place->guest));
+    return launch(standby, place, &setup, err);
 }
 
 /* A copy of the template, which is dropped. */
@@ -172,22 +115,20 @@ static struct guest *copy(struct standby *standby, struct template *template,
 
 static bool make_copy(struct standby *standby, struct place *place, struct error *err)
 {
-    struct template *template = template_pool_find(standby->pool, place->key);
+    struct template *template = template_pool_find(standby->pool, place->key.exact);
 
     if (!template)
         return error_set(err, ERR_NOT_FOUND, "there is no template yet");
-    renew(standby, &place->spec);
-    place->guest = copy(standby, template, place->key, &place->spec, &place->failure, err);
+    renew(standby, &place->kind.spec);
+    place->guest =
+        copy(standby, template, place->key.exact, &place->kind.spec, &place->failure, err);
     return place->guest;
 }
 
 /* A copy where that works; else one that is started like any other. */
 static bool make(struct standby *standby, struct place *place, struct error *err)
 {
-    if (make_copy(standby, place, err))
-        return true;
-    renew(standby, &place->spec);
-    return make_cold(standby, place, err);
+    return make_copy(standby, place, err) || make_cold(standby, place, err);
 }
 
 /* With the lock held; given up while the sandbox starts. */
@@ -219,13 +160,12 @@ static void make_template(struct standby *standby, struct place *wish)
 
     wish->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
-    renew(standby, &wish->spec);
-    wish->spec.kind = "template";
+    wish->kind.spec.kind = "template";
     if (!make_cold(standby, wish, &err) ||
-        !template_make(wish->guest, &wish->spec, &template, &err))
+        !template_make(wish->guest, &wish->kind.spec, &template, &err))
         log_info("no template made", LOG_ERR(&err));
     guest_stop(TAKE(wish->guest));
-    if (!template_pool_settle(standby->pool, wish->key, template, time_boot_ms()))
+    if (!template_pool_settle(standby->pool, wish->key.exact, template, time_boot_ms()))
         log_info("no room for another template");
     pthread_mutex_lock(&standby->lock);
     clear(wish);
@@ -342,21 +282,29 @@ void standby_destroy(struct standby *standby)
     free(standby);
 }
 
-static struct place *find(struct standby *standby, const uint8_t key[BLAKE2B_LEN],
-                          enum place_state state)
+static struct place *find(struct standby *standby, const uint8_t exact[BLAKE2B_LEN],
+                          const uint8_t base[BLAKE2B_LEN], enum place_state state)
 {
-    for (size_t i = 0; i < standby->max; i++)
-        if (standby->places[i].state == state &&
-            memcmp(standby->places[i].key, key, BLAKE2B_LEN) == 0)
-            return &standby->places[i];
-    return NULL;
+    struct place *similar = NULL;
+
+    for (size_t i = 0; i < standby->max; i++) {
+        struct place *place = &standby->places[i];
+
+        if (place->state != state)
+            continue;
+        if (memcmp(place->key.exact, exact, BLAKE2B_LEN) == 0)
+            return place;
+        if (memcmp(place->key.base, base, BLAKE2B_LEN) == 0)
+            similar = place;
+    }
+    return similar;
 }
 
 /* One under way began earlier than a start of our own would. It is for one run only: the others
  * would wait for the next, which has not begun. */
-static void await_one(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+static void await_one(struct standby *standby, const struct standby_key *key)
 {
-    struct place *making = find(standby, key, PLACE_MAKING);
+    struct place *making = find(standby, key->exact, key->base, PLACE_MAKING);
     int64_t until = time_boot_ms() + TAKE_WAIT_MS;
 
     if (!making || making->is_awaited)
@@ -369,13 +317,13 @@ static void await_one(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
 struct guest *standby_take(struct standby *standby, const struct standby_kind *kind)
 {
     struct guest *guest = NULL;
-    uint8_t key[BLAKE2B_LEN];
+    struct standby_key key;
 
-    key_of(kind, key);
+    standby_kind_key(kind, &key);
     pthread_mutex_lock(&standby->lock);
-    if (!find(standby, key, PLACE_READY))
-        await_one(standby, key);
-    struct place *place = find(standby, key, PLACE_READY);
+    if (!find(standby, key.exact, key.base, PLACE_READY))
+        await_one(standby, &key);
+    struct place *place = find(standby, key.exact, key.base, PLACE_READY);
     if (place) {
         guest = TAKE(place->guest);
         clear(place);
@@ -384,33 +332,42 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
     return guest;
 }
 
-struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
-                           struct failure *failure)
+static struct guest *copy_of(struct standby *standby, const struct standby_kind *kind,
+                             struct failure *failure)
 {
     struct sandbox_spec spec = *kind->spec;
-    uint8_t key[BLAKE2B_LEN];
+    struct standby_key key;
     struct error err;
 
-    key_of(kind, key);
-    struct template *template = template_pool_find(standby->pool, key);
+    standby_kind_key(kind, &key);
+    struct template *template = template_pool_find(standby->pool, key.exact);
     if (!template)
         return NULL;
     renew(standby, &spec);
-    struct guest *guest = copy(standby, template, key, &spec, failure, &err);
+    struct guest *guest = copy(standby, template, key.exact, &spec, failure, &err);
     if (!guest)
         log_info("no copy of a template", LOG_ERR(&err));
     return guest;
 }
 
+struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
+                           struct failure *failure)
+{
+    const struct standby_kind plain = {kind->spec, kind->config, kind->mount, NULL};
+    struct guest *guest = copy_of(standby, kind, failure);
+
+    return guest || !kind->module ? guest : copy_of(standby, &plain, failure);
+}
+
 /* A free place, else the one that was not used for longest and is of another kind. */
-static struct place *choose(struct standby *standby, const uint8_t key[BLAKE2B_LEN])
+static struct place *choose(struct standby *standby, const struct standby_key *key)
 {
     struct place *oldest = NULL;
     size_t n_same = 0;
 
     for (size_t i = 0; i < standby->max; i++) {
         struct place *place = &standby->places[i];
-        bool is_same = memcmp(place->key, key, BLAKE2B_LEN) == 0;
+        bool is_same = memcmp(place->key.exact, key->exact, BLAKE2B_LEN) == 0;
 
         if (place->state == PLACE_EMPTY)
             return place;
@@ -423,10 +380,10 @@ static struct place *choose(struct standby *standby, const uint8_t key[BLAKE2B_L
 }
 
 static void want(struct standby *standby, struct place *place, const struct standby_kind *kind,
-                 const uint8_t key[BLAKE2B_LEN])
+                 const struct standby_key *key)
 {
-    copy_kind(place, kind);
-    memcpy(place->key, key, BLAKE2B_LEN);
+    kept_kind_init(&place->kind, kind);
+    place->key = *key;
     place->state = PLACE_WANTED;
     place->used_ms = time_boot_ms();
     pthread_cond_broadcast(&standby->changed);
@@ -444,14 +401,14 @@ static bool keeps_templates(const struct standby *standby)
 /* One that is not wished for any more when there is no room for wishes is no loss: the next run of
  * the kind wishes again. */
 static void wish(struct standby *standby, const struct standby_kind *kind,
-                 const uint8_t key[BLAKE2B_LEN])
+                 const struct standby_key *key)
 {
     for (size_t i = 0; i < WISHES_MAX; i++) {
         struct place *place = &standby->wishes[i];
 
         if (place->state != PLACE_EMPTY)
             continue;
-        if (template_pool_claim(standby->pool, key, time_boot_ms()))
+        if (template_pool_claim(standby->pool, key->exact, time_boot_ms()))
             want(standby, place, kind, key);
         return;
     }
@@ -459,16 +416,16 @@ static void wish(struct standby *standby, const struct standby_kind *kind,
 
 void standby_want(struct standby *standby, const struct standby_kind *kind)
 {
-    uint8_t key[BLAKE2B_LEN];
+    struct standby_key key;
 
-    key_of(kind, key);
+    standby_kind_key(kind, &key);
     pthread_mutex_lock(&standby->lock);
-    struct place *place = standby->is_closing ? NULL : choose(standby, key);
+    struct place *place = standby->is_closing ? NULL : choose(standby, &key);
     if (place && place->state == PLACE_READY)
         drop(standby, place);
     if (place && place->state == PLACE_EMPTY)
-        want(standby, place, kind, key);
+        want(standby, place, kind, &key);
     if (keeps_templates(standby))
-        wish(standby, kind, key);
+        wish(standby, kind, &key);
     pthread_mutex_unlock(&standby->lock);
 }

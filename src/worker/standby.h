@@ -1,5 +1,6 @@
-/* Sandboxes made ahead: started, set up, with Node waiting at the gate and no code of anybody
- * loaded. A run that needs exactly such a one takes it instead of waiting for its own start.
+/* Sandboxes made ahead: started, set up, with Node waiting at the gate. Of nobody's code anything
+ * is loaded, but for a module whose import was observed to be the same whenever it happens. A run
+ * that needs such a one takes it instead of waiting for its own start.
  *
  * One is made after a run of that kind has begun, as a copy of the kind's template where the engine
  * can save (template_pool.h), is used once, and goes when it was not
@@ -8,27 +9,21 @@
  */
 #pragma once
 
-#include "image/image.h"
 #include "worker/guest.h"
+#include "worker/standby_kind.h"
 
 struct standby;
-
-/* What makes two sandboxes interchangeable. Everything is copied. */
-struct standby_kind {
-    const struct sandbox_spec *spec;
-    const struct image_config *config;
-    const char *mount;
-};
 
 bool standby_create(struct worker *worker, size_t max, struct standby **standby,
                     struct error *err) MUST_USE;
 void standby_destroy(struct standby *standby); /* accepts NULL; destroys what stands by */
 
-/* One of that kind, or NULL. One that is nearly ready is waited for. */
+/* One of that kind, else one that has another module or none, or NULL. One that is nearly ready is
+ * waited for. */
 struct guest *standby_take(struct standby *standby, const struct standby_kind *kind);
 
-/* A copy made now of the kind's template, or NULL: there is none, or it did not work. It waits at
- * the gate as one that stood by does. */
+/* A copy made now of the kind's template, else of the one without a module, or NULL: there is none,
+ * or it did not work. It waits at the gate as one that stood by does. */
 struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
                            struct failure *failure);
 

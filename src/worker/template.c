@@ -14,6 +14,7 @@ struct template
     atomic_size_t holders; /* not under the lock: that is held as long as storing takes */
     struct saved_image image;
     uint8_t nonce[GUEST_NONCE_LEN];
+    char *module; /* that its Node has imported, or NULL */
     pthread_mutex_t lock;
     char manifest[SHA256_HEX]; /* empty: not stored yet */
 };
@@ -35,6 +36,8 @@ bool template_make(struct guest *guest, const struct sandbox_spec *spec, struct 
         !worker->engine->share(worker->host, &image, err))
         return false;
     *template = template_of(&image, nonce);
+    if (guest_preloaded(guest))
+        (*template)->module = alloc_text(guest_preloaded(guest));
     return true;
 }
 
@@ -62,6 +65,7 @@ void template_drop(struct template *template)
         return;
     saved_image_finish(&template->image);
     pthread_mutex_destroy(&template->lock);
+    free(template->module);
     free(template);
 }
 
@@ -88,6 +92,7 @@ bool template_copy(struct template *template, struct worker *worker,
     if (!guest_restore(worker, NULL, spec, &template->image, listener, failure, guest, err))
         return false;
     (*guest)->origin = template_hold(template);
+    guest_set_preloaded(*guest, template->module);
     return guest_meet(*guest, template->nonce, err) &&
            guest_reestablish(*guest, spec->network != NETWORK_OFF, err);
 }

@@ -1,6 +1,6 @@
-/* A sandbox of one kind, saved at the gate: Node waits, no code of anybody is loaded. Sandboxes
- * that stand by are copies of it, so are those of runs that found none, and what a parked run
- * shares with it is stored once.
+/* A sandbox of one kind, saved at the gate: Node waits, and has loaded nobody's code but a module
+ * whose import is the same whenever it happens. Sandboxes that stand by are copies of it, so are
+ * those of runs that found none, and what a parked run shares with it is stored once.
  *
  * Counted: the pool has one, who copies it and each guest that came of it another.
  */

@@ -62,6 +62,16 @@ test("a rehearsal leaves nothing to the task", async () => {
   assert.deepEqual([rehearsed.stdout, rehearsed.logs], ["", []]);
 });
 
+test("a module that is loaded ahead finds no trace of the rehearsal", async () => {
+  const module = `${taskHead}
+    const known = Reflect.ownKeys(globalThis).map(String).filter((key) => key.includes("helmr"));
+    const handlers = process.listenerCount("uncaughtException") + process.listenerCount("beforeExit");
+    export const subject = task({ id: "t", sandbox: sbx, run: async () => ({ known, handlers }) });`;
+  using guest = new Guest({ "tasks/a.ts": module });
+  const [program] = await preload(guest, "tasks/a.ts");
+  assert.deepEqual((await start(guest, program, "tasks/a.ts")).output, { known: [], handlers: 0 });
+});
+
 test("a module that throws ahead is told, and ends nothing by itself", async () => {
   using guest = new Guest({ "tasks/a.ts": "throw new TypeError('not now')" });
   const [program, { ok, text }] = await preload(guest, "tasks/a.ts");

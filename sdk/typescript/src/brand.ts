@@ -18,7 +18,7 @@ export function definitionOf<D>(value: unknown, name: string): D | undefined {
   return (value as Record<symbol, D | undefined>)[symbolOf(name)];
 }
 
-/** A place in the program that all copies of the package share. */
+/** A place in the program that all copies of the package share; undefined empties it. */
 export function shared<T>(name: string): { value: T | undefined } {
   const symbol = symbolOf(name);
   const globals = globalThis as unknown as Record<symbol, T | undefined>;
@@ -27,7 +27,8 @@ export function shared<T>(name: string): { value: T | undefined } {
       return globals[symbol];
     },
     set value(next) {
-      Object.defineProperty(globals, symbol, { value: next, configurable: true });
+      if (next === undefined) delete globals[symbol];
+      else Object.defineProperty(globals, symbol, { value: next, configurable: true });
     },
   };
 }
