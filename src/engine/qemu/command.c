@@ -45,8 +45,11 @@ static void put_machine(struct writer *writer, const struct qemu_command *comman
     put(writer, "%s", command->binary);
     put_all(writer, bare, COUNT_OF(bare));
     put(writer, "%s", command->name);
+    /* Without the second interrupt controller there are places for 8 devices, which is enough,
+     * and not for 24, each of which takes memory. */
     put(writer, "-M");
-    put(writer, "microvm,acpi=on,rtc=on,isa-serial=off,suppress-vmdesc=on,memory-backend=m0");
+    put(writer,
+        "microvm,acpi=on,rtc=on,isa-serial=off,ioapic2=off,suppress-vmdesc=on,memory-backend=m0");
     put(writer, "-accel");
     put(writer, command->is_accelerated ? "kvm" : "tcg,tb-size=128");
     put(writer, "-global");

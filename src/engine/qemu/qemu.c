@@ -2,6 +2,8 @@
  * translating its instructions. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/own.h"
 #include "base/time.h"
@@ -113,7 +115,7 @@ static void qemu_probe(struct engine_host *host, const char *platform UNUSED,
                        const char *const *layers UNUSED, size_t n_layers UNUSED,
                        struct engine_result *result)
 {
-    char path[PATH_MAX], guest[PROBE_GUEST_MAX];
+    char path[PATH_MAX], whole[PATH_MAX], guest[PROBE_GUEST_MAX];
     struct error err = {0};
 
     *result = (struct engine_result){.name = engine_qemu.name, .grade = engine_qemu.grade};
@@ -124,6 +126,10 @@ static void qemu_probe(struct engine_host *host, const char *platform UNUSED,
     if (!probe_binary_find(host->qemu_path, path, sizeof(path))) {
         snprintf(err.text, sizeof(err.text), "%.200s is not installed", host->qemu_path);
         probe_fail(result, "apt-get install --no-install-recommends qemu-system-x86", err.text);
+        return;
+    }
+    if (!realpath(path, whole) || strncmp(whole, "/usr/", 5) != 0) {
+        probe_fail(result, "install QEMU below /usr", "its jail shows nothing but /usr");
         return;
     }
     if (!probe_digest(path, result->build, &err) || !guest_name(host, guest, &err)) {

@@ -176,6 +176,9 @@ TEST(a_machine_goes_on_over_and_over_whatever_its_memory_is)
     /* Another size is another machine. */
     scene.spec.memory_mib *= 2;
     CHECK(!copy_wake(&scene, &fourth, &instance, &err) && err.code == ERR_INVALID);
+    scene.spec.memory_mib /= 2;
+    scene.spec.drives.scratch_bytes *= 2;
+    CHECK(!copy_wake(&scene, &fourth, &instance, &err) && err.code == ERR_INVALID);
 }
 
 TEST(a_guest_that_said_hello_proves_the_engine_and_nothing_else_does)

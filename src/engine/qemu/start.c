@@ -84,19 +84,24 @@ static bool memory_open(struct machine *machine, const struct sandbox_spec *spec
     return open_to_all(machine->memory, err);
 }
 
-/* What its disk begins as: what was saved, an empty file system, or nothing at all. */
+/* What its disk begins as: what was saved, an empty file system, or (-1) nothing at all. */
 static bool scratch_source(const struct sandbox_spec *spec, const struct saved_image *image,
                            int *source, struct error *err)
 {
     const char *empty = spec->drives.scratch;
+    struct stat status;
 
     *source = -1;
-    if (image)
-        return saved_scratch_open(image, source, err);
-    if (!empty)
+    if (image && !saved_scratch_open(image, source, err))
+        return false;
+    if (!image && empty)
+        *source = open(empty, O_RDONLY | O_CLOEXEC);
+    if (!image && !empty)
         return true;
-    *source = open(empty, O_RDONLY | O_CLOEXEC);
-    return *source >= 0 || error_errno(err, "open what the disk begins as");
+    if (*source < 0 || fstat(*source, &status) < 0)
+        return error_errno(err, "open what the disk begins as");
+    return status.st_size == spec->drives.scratch_bytes ||
+           error_set(err, ERR_INVALID, "what the disk begins as has another size");
 }
 
 static bool scratch_make(struct instance *instance, const struct sandbox_spec *spec,
@@ -214,10 +219,9 @@ static bool command_make(const struct instance *instance, const struct sandbox_s
     return qemu_command_make(&command, args, err);
 }
 
-/* One arena and an early return of what is free: the memory of an idle machine is little else than
- * what its process keeps for later. */
-static const char *const environment[] = {"PATH=/usr/bin:/bin", "MALLOC_ARENA_MAX=1",
-                                          "MALLOC_TRIM_THRESHOLD_=65536", NULL};
+/* Nothing of the worker's environment. One arena, since others would be memory kept for later. */
+static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "MALLOC_ARENA_MAX=1",
+                                          NULL};
 
 static bool process_launch(struct instance *instance, const struct qemu_args *args,
                            const struct parts *parts, struct error *err)
