@@ -118,6 +118,7 @@ struct engine {
     /* Makes of a saved image what any number of copies are restored from, quickly and at a time. */
     bool (*share)(struct engine_host *host, struct saved_image *image, struct error *err);
     const struct saved_form *form; /* of its images; NULL: it does not save */
+    bool cannot_save_tcp;          /* a socket that an epoll watches ends its save */
     bool has_drives;               /* starts from spec.drives */
 };
 

@@ -58,6 +58,7 @@ struct init_news {
     uint32_t kind;
     int32_t status;     /* of an exit: a wait status */
     uint64_t processes; /* that were stopped */
+    int64_t watcher;    /* one of them that watches TCP sockets, or 0 */
     uint64_t cpu_ms, max_rss_kib;
 };
 

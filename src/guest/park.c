@@ -6,6 +6,7 @@
 #include "guest/adapter.h"
 #include "guest/capture.h"
 #include "guest/deliver.h"
+#include "guest/init.h"
 #include "guest/stream.h"
 
 enum { ASK_MAX_MS = 5000, STOP_MS = 5000, DRAIN_MS = 15000, RESUME_MS = 30000, WIRE_MS = 5 };
@@ -178,9 +179,11 @@ void park_freeze(struct program *program, const struct message_freeze *freeze)
     int64_t limit = freeze->deadline_ms < ASK_MAX_MS ? (int64_t)freeze->deadline_ms : ASK_MAX_MS;
     park->id = freeze->id;
     park->number++;
+    park->without_tcp = freeze->without_tcp;
     enter(park, PARK_ASKED, limit ? limit : 1);
-    adapter_park(adapter,
-                 &(struct message_a_park){.deadline_ms = (uint64_t)limit, .number = park->number});
+    adapter_park(adapter, &(struct message_a_park){.deadline_ms = (uint64_t)limit,
+                                                   .number = park->number,
+                                                   .without_tcp = park->without_tcp});
 }
 
 void park_busy(struct park *park, const struct message_a_busy *busy)
@@ -194,15 +197,23 @@ void park_busy(struct park *park, const struct message_a_busy *busy)
     refuse(park, "freeze", "adapter_busy", text);
 }
 
-void park_stopped(struct park *park, bool is_stopped, uint64_t processes)
+void park_stopped(struct park *park, const struct init_news *news)
 {
+    char text[128];
+
     if (park->state != PARK_STOPPING)
         return;
-    if (!is_stopped) {
+    if (news->kind != NEWS_STOPPED) {
         give_up_freeze(park, "freeze_failed", "a process would not stop");
         return;
     }
-    park->processes = processes < UINT32_MAX ? (uint32_t)processes : UINT32_MAX;
+    if (park->without_tcp && news->watcher) {
+        snprintf(text, sizeof text, "process %d has TCP sockets open, which cannot be stored",
+                 (int)news->watcher);
+        give_up_freeze(park, "adapter_busy", text);
+        return;
+    }
+    park->processes = news->processes < UINT32_MAX ? (uint32_t)news->processes : UINT32_MAX;
     enter(park, PARK_DRAINING, DRAIN_MS);
 }
 

@@ -11,6 +11,7 @@
 #include "protocol/message.h"
 
 struct program;
+struct init_news;
 
 enum park_state {
     PARK_NONE,
@@ -29,6 +30,7 @@ struct park {
     uint64_t id;     /* of the request that has no answer yet */
     uint64_t number; /* of this park; answers to an earlier one are late */
     uint32_t processes;
+    bool without_tcp; /* it is refused while a TCP socket is watched */
     struct loop_timer *timer;
     struct arena arena;
     struct message_a_resume answer; /* in the arena, from RESUME to A_RESUME */
@@ -47,7 +49,7 @@ void park_resume(struct program *program, const struct message_resume *resume);
 void park_busy(struct park *park, const struct message_a_busy *busy);
 
 /* NEWS_STOPPED or NEWS_RUNNING. */
-void park_stopped(struct park *park, bool is_stopped, uint64_t processes);
+void park_stopped(struct park *park, const struct init_news *news);
 
 /* The program has ended: whatever waits is answered. */
 void park_end(struct park *park);

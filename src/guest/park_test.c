@@ -36,7 +36,7 @@ static bool start_waiting(struct harness *harness, const char *mode)
 static bool ask_freeze(struct harness *harness, uint64_t deadline_ms)
 {
     harness->has_frozen = false;
-    return harness_send(harness, MESSAGE_FREEZE, &(struct message_freeze){20, 1, deadline_ms});
+    return harness_send(harness, MESSAGE_FREEZE, &(struct message_freeze){20, 1, deadline_ms, 0});
 }
 
 static bool freeze(struct harness *harness)
@@ -126,6 +126,17 @@ ON_EVERY_ENGINE(a_busy_task_says_so)
     CHECK(start_waiting(harness, "park busy"));
     CHECK(ask_freeze(harness, 5000) && is_refused(harness, "adapter_busy"));
     CHECK_STR(harness->text, "two operations");
+    CHECK(answer(harness));
+}
+
+ON_EVERY_ENGINE(a_task_with_a_server_is_not_frozen_where_that_cannot_be_saved)
+{
+    struct message_freeze message = {20, 1, .deadline_ms = 5000, .without_tcp = 1};
+
+    CHECK(start_waiting(harness, "park tcp"));
+    CHECK(harness_send(harness, MESSAGE_FREEZE, &message) && is_refused(harness, "adapter_busy"));
+    CHECK(strstr(harness->text, "has TCP sockets open"));
+    CHECK(freeze(harness) && thaw(harness));
     CHECK(answer(harness));
 }
 

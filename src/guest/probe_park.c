@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -150,6 +152,19 @@ static void fork_others(struct player *player)
     }
 }
 
+/* Watched by an epoll, as every server is. */
+static void listen_to_tcp(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6};
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    if (fd < 0 || epoll < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, 1) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        _exit(93);
+}
+
 static void put_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "we");
@@ -192,6 +207,8 @@ int probe_park(struct channel *link, const char *mode)
         change_workspace();
     else
         fork_others(&player);
+    if (strstr(mode, "tcp"))
+        listen_to_tcp();
     if (!say(link, MESSAGE_A_OP, &op))
         return 11;
     while (!player.has_answer) {

@@ -3,5 +3,6 @@
 
 #include "protocol/channel.h"
 
-/* Speaks on after LOADED. `mode` begins with "park"; "busy" and "deaf" in it say how it fails. */
+/* Speaks on after LOADED. `mode` begins with "park"; "busy" and "deaf" in it say how it fails,
+ * "tcp" that it has a server. */
 int probe_park(struct channel *link, const char *mode);

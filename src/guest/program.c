@@ -164,7 +164,7 @@ static void take_news(struct program *program, const struct init_news *news)
         program->exit = *news;
         program->has_exited = true;
     } else if (program->adapter) {
-        park_stopped(&program->adapter->park, news->kind == NEWS_STOPPED, news->processes);
+        park_stopped(&program->adapter->park, news);
     }
 }
 

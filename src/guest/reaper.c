@@ -11,6 +11,7 @@
 
 #include "guest/init.h"
 #include "guest/stop.h"
+#include "guest/watched.h"
 
 enum { CONTROL_FD = 3, PROC_FD = 4, FREEZE_FD = 5, EVENTS_FD = 6 };
 
@@ -62,6 +63,12 @@ static void reap(struct reaper *reaper)
         kill(-1, SIGKILL);
 }
 
+/* The init itself, which the list ends or begins with, has no sockets. */
+static pid_t find_watcher(const struct stop *stop)
+{
+    return watched_tcp_find(stop->proc_fd, stop->now, stop->n_processes + 1);
+}
+
 static void stop(struct reaper *reaper)
 {
     bool is_stopped = stop_all(&reaper->stop);
@@ -69,6 +76,7 @@ static void stop(struct reaper *reaper)
     tell(&(struct init_news){
         .kind = is_stopped ? NEWS_STOPPED : NEWS_RUNNING,
         .processes = reaper->stop.n_processes,
+        .watcher = is_stopped ? find_watcher(&reaper->stop) : 0,
     });
 }
 

@@ -157,6 +157,8 @@ static void take_error(struct guest *guest, const struct message_error *error)
 {
     if (str_equal(error->stage, STR("freeze"))) {
         guest->is_refused = guest->is_frozen = true;
+        snprintf(guest->refusal, sizeof guest->refusal, "%.*s", (int)error->text.len,
+                 error->text.ptr);
         return;
     }
     if (str_equal(error->stage, STR("capture"))) {

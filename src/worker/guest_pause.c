@@ -19,7 +19,12 @@ _Static_assert((int)GUEST_NONCE_LEN == (int)CHANNEL_NONCE_LEN, "one nonce");
 
 bool guest_freeze(struct guest *guest, struct error *err)
 {
-    struct message_freeze message = {++guest->number, guest->program, FREEZE_MS};
+    struct message_freeze message = {
+        .id = ++guest->number,
+        .program = guest->program,
+        .deadline_ms = FREEZE_MS,
+        .without_tcp = guest->worker->engine->cannot_save_tcp,
+    };
 
     guest->is_frozen = guest->is_refused = false;
     if (!guest_send(guest, MESSAGE_FREEZE, &message, err) ||
@@ -27,7 +32,7 @@ bool guest_freeze(struct guest *guest, struct error *err)
         return guest_fail(guest, "freeze", "agent_unhealthy", err);
     guest->is_held = !guest->is_refused;
     return guest->is_held ||
-           error_set(err, ERR_CONFLICT, "the program is busy with more than its wait");
+           error_set(err, ERR_CONFLICT, "the program cannot stand still now: %s", guest->refusal);
 }
 
 bool guest_thaw(struct guest *guest, struct error *err)

@@ -34,8 +34,9 @@ struct guest {
     struct str preload_error; /* empty: none */
     const char *preloaded;    /* the module that its Node has imported, or NULL */
     bool is_frozen, is_thawed, is_paused, is_reestablished, has_consumed;
-    bool is_refused; /* the freeze: the program was busy */
-    bool is_held;    /* frozen and not thawed since */
+    bool is_refused;   /* the freeze: the program was busy */
+    char refusal[200]; /* and with what */
+    bool is_held;      /* frozen and not thawed since */
     uint64_t generation;
     int64_t reestablished_ms; /* wall time that it was told last */
     bool is_stirred;          /* something happened that whoever watches should look at */

@@ -226,6 +226,25 @@ suite("waits that are parked at once", () => {
     );
   });
 
+  test("a run is parked with its connections open; they end, and its server listens again", async () => {
+    const id = await start(own, deployment, "talks", {});
+    const wait = await parked(own, id);
+    await own.client.tokens.complete(wait.id);
+    const { output } = await succeeded(own, id);
+    assert.deepEqual(output, { before: "heard it", lost: "ECONNRESET", after: "heard it" });
+    assert.equal(countOf(await own.runEvents(id), "run.wait_checkpoint_failed"), 0);
+  });
+
+  test("a run whose child has a server cannot be stored: it stays, and is answered", async () => {
+    const id = await start(own, deployment, "hosts", {});
+    const failed = await happened(own, id, "run.wait_checkpoint_failed");
+    assert.match(JSON.stringify(failed.attributes), /process \d+ has TCP sockets open/);
+    const wait = await waiting(own, id);
+    await own.client.tokens.complete(wait.id, "mine");
+    assert.deepEqual((await succeeded(own, id)).output, { answer: "mine" });
+    assert.equal(countOf(await own.runEvents(id), "run.lease_started"), 1);
+  });
+
   test("every store is whole, and nothing is left", () => own.stopClean());
 });
 

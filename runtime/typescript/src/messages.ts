@@ -148,6 +148,7 @@ export const messages = {
     fields: [
       { name: "deadlineMs", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
       { name: "number", number: 2, kind: "u64", required: false, min: 0, max: 8, items: 0 },
+      { name: "withoutTcp", number: 3, kind: "u32", required: false, min: 0, max: 4, items: 0 },
     ],
   },
   A_PARKED: {
@@ -320,6 +321,7 @@ export interface ACancel {
 export interface APark {
   deadlineMs: bigint;
   number?: bigint;
+  withoutTcp?: number;
 }
 
 export interface AParked {

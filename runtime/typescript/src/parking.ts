@@ -10,6 +10,7 @@ import type { APark, AResume } from "./messages.ts";
 import type { Operations } from "./operations.ts";
 import { canReseed } from "./random.ts";
 import { closeIdleSockets } from "./sockets.ts";
+import { closeTcp } from "./tcp.ts";
 
 /* Kept before task code could put something else in its place. */
 const nextTurn = setImmediate;
@@ -27,11 +28,11 @@ export class Parking {
   }
 
   asked(frame: Frame): void {
-    const { number = 0n } = decodeBody<APark>("A_PARK", frame.body);
+    const { number = 0n, withoutTcp = 0 } = decodeBody<APark>("A_PARK", frame.body);
     if (this.#isRefused(number)) return;
     closeIdleSockets();
     /* What is due now, such as the closing of those sockets, still happens. */
-    nextTurn(() => this.#stop(number));
+    nextTurn(() => this.#stop(number, withoutTcp !== 0));
   }
 
   get #busy(): string | undefined {
@@ -47,9 +48,11 @@ export class Parking {
     return reason !== undefined;
   }
 
-  #stop(number: bigint): void {
+  #stop(number: bigint, withoutTcp: boolean): void {
     if (this.#isRefused(number)) return;
+    const listenAgain = withoutTcp ? closeTcp() : undefined;
     this.#barrier?.stop(this.#operations.wait as bigint, number, (resume) => this.#resume(resume));
+    listenAgain?.();
   }
 
   #resume(resume: AResume): void {

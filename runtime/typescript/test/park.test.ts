@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -384,3 +385,48 @@ test("a program at the gate is reseeded before it is started", parkable, async (
   program.send("A_START", guest.startMessage({}));
   assert.equal(typeof (await program.ended).output, "number");
 });
+
+const talks = `async (ctx) => {
+  const { connect, createServer } = await import("node:net");
+  const { once } = await import("node:events");
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", (data) => socket.write("heard " + data));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  const open = () => connect(port, "127.0.0.1");
+  const asked = (socket) => new Promise((resolve) => {
+    socket.on("error", ({ code }) => resolve(code));
+    socket.once("data", (data) => resolve(String(data)));
+    socket.write("it");
+  });
+  const kept = open();
+  const before = await asked(kept);
+  await ctx.wait.human({ metadata: { port } });
+  return [before, kept.errored ? kept.errored.code : await asked(kept), await asked(open())];
+}`;
+
+async function isAnswered(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  const answered = new Promise<boolean>((resolve) => {
+    socket.on("connect", () => resolve(true));
+    socket.on("error", () => resolve(false));
+  });
+  return answered.finally(() => socket.destroy());
+}
+
+for (const [withoutTcp, stays, kept] of [[1, false, "ECONNRESET"], [0, true, "heard it"]] as const)
+  test(`TCP ${stays ? "stays open" : "is closed"} while parked when asked so`, parkable, async () => {
+    using guest = new Guest(taskWith(talks));
+    const program = guest.start({});
+    const { op, body } = await program.next<AOp>("A_OP");
+    const { metadata } = JSON.parse(Buffer.from(body).toString());
+    program.send("A_PARK", { deadlineMs: 5000, number: 1, withoutTcp });
+    await program.next<AParked>("A_PARKED");
+    assert.equal(await isAnswered(metadata.port), stays);
+    assert.equal(await reseed(program), 1);
+    resume(program, op, null);
+    assert.deepEqual((await program.ended).output, ["heard it", kept, "heard it"]);
+  });

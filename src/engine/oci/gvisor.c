@@ -169,4 +169,5 @@ const struct engine engine_gvisor = {
     .restore = gvisor_restore,
     .share = gvisor_share,
     .form = &saved_form_gvisor,
+    .cannot_save_tcp = true,
 };
