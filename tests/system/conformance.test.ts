@@ -70,7 +70,8 @@ for (const engine of engines.filter(({ name }) => asked === undefined || asked =
     });
 
     test("a program cannot start processes without end", async () => {
-      const ended = await own.run(limits, "forks", { processes: 20_000 });
+      const id = await start(own, limits, "forks", { processes: 20_000 });
+      const ended = await own.client.runs.wait(id, { timeoutMs: 600_000 });
       if (ended.status === "succeeded") {
         assert.ok((ended.output as { isRefused: boolean }).isRefused, JSON.stringify(ended.output));
       } else {

@@ -22,8 +22,9 @@ export const forks = task({
   id: "forks",
   sandbox: tight,
   run: async ({ processes }: { processes: number }, _ctx) => {
-    // One process that forks until it is refused: what it could start goes with it.
-    const script = `n=0; while [ $n -lt ${processes} ]; do sleep 1000 & n=$((n + 1)); echo $n; done`;
+    // One shell that forks until it is refused. None of its children gets further than opening.
+    const script = `mkfifo /tmp/never
+      for ((n = 1; n <= ${processes}; n++)); do (read < /tmp/never) & echo $n; done`;
     const child = spawn("bash", ["-c", script], { stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     let complained = "";
