@@ -56,7 +56,7 @@ static uint64_t processes_max(void)
     if (!file_read("/proc/sys/kernel/threads-max", 64, &text, &ignored))
         return PROCESSES_MAX;
     uint64_t limit = strtoull(text, NULL, 10);
-    if (limit <= 2 * PROCESSES_SPARE)
+    if (limit <= 2ull * PROCESSES_SPARE)
         return PROCESSES_SPARE;
     return limit - PROCESSES_SPARE < PROCESSES_MAX ? limit - PROCESSES_SPARE : PROCESSES_MAX;
 }

@@ -139,8 +139,8 @@ TEST(drives_without_serials_are_taken_in_the_order_of_the_command_line)
 {
     CHECK(begin());
     char name[8] = "vda";
-    for (char letter = 'a'; letter <= 'z'; letter++) {
-        name[2] = letter;
+    for (int letter = 'a'; letter <= 'z'; letter++) {
+        name[2] = (char)letter;
         CHECK(put(name, "size", "8"));
     }
     CHECK(put("vdaa", "serial", "\n"));
@@ -196,6 +196,7 @@ TEST(a_stranger_does_not_become_the_host)
     snprintf(name.sun_path, sizeof name.sun_path, "%s/listener", folder);
     transport.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int stranger = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(transport.listener >= 0 && stranger >= 0);
     bool is_there = bind(transport.listener, (const struct sockaddr *)&name, sizeof name) == 0 &&
                     listen(transport.listener, 4) == 0 &&
                     connect(stranger, (const struct sockaddr *)&name, sizeof name) == 0;
@@ -206,15 +207,15 @@ TEST(a_stranger_does_not_become_the_host)
     close(transport.listener);
 }
 
-enum { MS = 1000000 };
+static const int64_t millisecond = 1000000;
 
 TEST(a_clock_that_is_behind_is_set_at_once)
 {
     struct clock_watch watch = {0};
 
-    CHECK(clock_correction(&watch, -5 * MS) == 0);
-    CHECK(clock_correction(&watch, -40 * MS) == 40 * MS);
-    CHECK(clock_correction(&watch, -3600LL * 1000 * MS) == 3600LL * 1000 * MS);
+    CHECK(clock_correction(&watch, -5 * millisecond) == 0);
+    CHECK(clock_correction(&watch, -40 * millisecond) == 40 * millisecond);
+    CHECK(clock_correction(&watch, -3600000 * millisecond) == 3600000 * millisecond);
 }
 
 TEST(a_clock_that_only_looks_early_is_left_alone)
@@ -223,10 +224,10 @@ TEST(a_clock_that_only_looks_early_is_left_alone)
 
     /* One message that came quickly tells that the others were late. */
     for (int round = 0; round < 3; round++) {
-        CHECK(clock_correction(&watch, 900 * MS) == 0);
-        CHECK(clock_correction(&watch, 2 * MS) == 0);
-        CHECK(clock_correction(&watch, 700 * MS) == 0);
-        CHECK(clock_correction(&watch, 5000LL * MS) == 0);
+        CHECK(clock_correction(&watch, 900 * millisecond) == 0);
+        CHECK(clock_correction(&watch, 2 * millisecond) == 0);
+        CHECK(clock_correction(&watch, 700 * millisecond) == 0);
+        CHECK(clock_correction(&watch, 5000 * millisecond) == 0);
     }
 }
 
@@ -235,8 +236,8 @@ TEST(a_clock_that_is_early_again_and_again_goes_back_by_the_least)
     struct clock_watch watch = {0};
 
     for (int i = 0; i < CLOCK_LOOKS - 1; i++)
-        CHECK(clock_correction(&watch, 900 * MS) == 0);
-    CHECK(clock_correction(&watch, 300 * MS) == -300 * MS);
+        CHECK(clock_correction(&watch, 900 * millisecond) == 0);
+    CHECK(clock_correction(&watch, 300 * millisecond) == -300 * millisecond);
     CHECK(watch.n == 0);
 }
 

@@ -84,7 +84,8 @@ static bool make_connection(const char *address, int ends[2])
 
     inet_pton(AF_INET, address, &name.sin_addr);
     ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return bind(listener, (const struct sockaddr *)&name, sizeof name) == 0 &&
+    return listener >= 0 && ends[0] >= 0 &&
+           bind(listener, (const struct sockaddr *)&name, sizeof name) == 0 &&
            listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&name, &len) == 0 &&
            connect(ends[0], (const struct sockaddr *)&name, sizeof name) == 0 &&
            (ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;
@@ -104,8 +105,10 @@ TEST(connections_of_an_earlier_life_are_ended_and_those_inside_are_not)
     if (!is_done && (err.sys == ENOENT || err.sys == EOPNOTSUPP || err.sys == EPERM))
         SKIP("this kernel does not end connections on request");
     CHECK_STR(err.text, "");
-    CHECK(n_closed == 2);
-    CHECK(recv(out[0], &byte, 1, MSG_DONTWAIT) < 0 && errno == ECONNABORTED);
+    /* Both ends are here: the first that is ended resets the other. */
+    CHECK(n_closed == 1 || n_closed == 2);
+    CHECK(recv(out[0], &byte, 1, MSG_DONTWAIT) < 0 &&
+          (errno == ECONNABORTED || errno == ECONNRESET));
     CHECK(recv(in[0], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
     for (int i = 0; i < 2; i++) {
         close(out[i]);
