@@ -137,8 +137,11 @@ static bool refusal(struct machine_api *api, long status, const char *what, stru
                          sizeof(fault), &arena, &ignored))
         return error_set(err, ERR_INVALID, "Firecracker refuses %s with status %ld", what, status);
     for (; len < fault.message.len && len < sizeof(reason) - 1; len++) {
-        unsigned char byte = (unsigned char)fault.message.ptr[len];
-        reason[len] = byte < ' ' || byte == 127 ? ' ' : (char)byte;
+        char byte = fault.message.ptr[len];
+        bool steers = (unsigned char)byte < ' ' || byte == 127;
+        reason[len] = byte;
+        if (steers)
+            reason[len] = ' ';
     }
     reason[len] = '\0';
     return error_set(err, ERR_INVALID, "Firecracker refuses %s: %s", what, reason);

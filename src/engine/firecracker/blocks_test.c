@@ -23,9 +23,9 @@ static bool page_put(int fd, int page, char value)
     return pwrite(fd, bytes, sizeof(bytes), (off_t)page * PAGE) == PAGE;
 }
 
-static char byte_at(int fd, int page)
+static int byte_at(int fd, int page)
 {
-    char byte = -1;
+    char byte;
 
     return pread(fd, &byte, 1, (off_t)page * PAGE + 17) == 1 ? byte : -1;
 }

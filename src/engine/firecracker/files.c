@@ -12,30 +12,19 @@
 #include "engine/mount.h"
 #include "engine/sparse.h"
 
-static bool folder_make(int parent, const char *name, int *fd, struct error *err)
-{
-    if (mkdirat(parent, name, 0700) < 0)
-        return error_errno(err, "make %s of the jail", name);
-    *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd >= 0 || error_errno(err, "open %s of the jail", name);
-}
-
 static bool root_make(struct instance *instance, const char *program, int *root, struct error *err)
 {
     const char *const names[] = {"jail", program, id_short(instance->record.id), "root"};
-    int parent = instance->record.dir_fd;
-    int made[COUNT_OF(names)] = {-1, -1, -1, -1};
-    bool ok = true;
+    int folder = instance->record.dir_fd;
+    char path[PATH_MAX] = "";
 
-    for (size_t i = 0; ok && i < COUNT_OF(names); i++) {
-        ok = folder_make(parent, names[i], &made[i], err);
-        parent = made[i];
+    for (size_t i = 0, len = 0; i < COUNT_OF(names); i++) {
+        len += (size_t)snprintf(path + len, sizeof(path) - len, "%s%.255s", i ? "/" : "", names[i]);
+        if (mkdirat(folder, path, 0700) < 0)
+            return error_errno(err, "make %s", path);
     }
-    if (ok)
-        *root = take_fd(&made[COUNT_OF(names) - 1]);
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        auto_close(&made[i]);
-    return ok;
+    *root = openat(folder, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *root >= 0 || error_errno(err, "open %s", path);
 }
 
 bool files_open(struct instance *instance, const char *program, int64_t saves_bytes,

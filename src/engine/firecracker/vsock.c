@@ -77,10 +77,11 @@ static enum turn port_ask(int root, const char *socket_name, unsigned user, unsi
         return err->code == ERR_NOT_FOUND ? TURN_AGAIN : TURN_FAILED;
 
     int len = snprintf(question, sizeof(question), "CONNECT %u\n", port);
-    if (send(fd, question, (size_t)len, MSG_NOSIGNAL) != len) {
-        if (errno == EPIPE || errno == ECONNRESET)
-            return TURN_AGAIN;
-        error_errno(err, "ask for port %u", port);
+    ssize_t sent = send(fd, question, (size_t)len, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
+        return TURN_AGAIN;
+    if (sent != len) {
+        error_set(err, ERR_UNAVAILABLE, "port %u cannot be asked for", port);
         return TURN_FAILED;
     }
     enum turn turn = line_read(fd, deadline_ms, err);
