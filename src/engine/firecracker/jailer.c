@@ -146,7 +146,7 @@ static bool is_ours(const struct instance *instance, pid_t pid)
     struct error ignored;
 
     snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-    snprintf(wanted, sizeof(wanted), ":/%s/%s\n", instance->host->cgroups.root,
+    snprintf(wanted, sizeof(wanted), "/%s/%s\n", instance->host->cgroups.root,
              id_short(instance->record.id));
     return file_read(path, 16384, &groups, &ignored) && strstr(groups, wanted);
 }
