@@ -21,6 +21,8 @@ struct loader {
     struct open_pack packs[OPEN_PACKS];
     uint64_t clock;
     char *zeros;
+    loader_find *find; /* or NULL */
+    void *find_arg;
 };
 
 bool loader_create(const struct object_backend *backend, const struct seal_keys *keys,
@@ -63,6 +65,12 @@ void loader_destroy(struct loader *loader)
     free(loader->zeros);
     arena_finish(&loader->arena);
     free(loader);
+}
+
+void loader_use(struct loader *loader, loader_find *find, void *arg)
+{
+    loader->find = find;
+    loader->find_arg = arg;
 }
 
 const struct manifest *loader_manifest(const struct loader *loader)
@@ -114,6 +122,8 @@ static bool find_bytes(struct loader *loader, const struct manifest_chunk *chunk
         *bytes = (struct str){loader->zeros, chunk->len};
         return true;
     }
+    if (loader->find && loader->find(loader->find_arg, chunk->id, chunk->len, bytes))
+        return true;
     struct pack_reader *reader = reader_of(loader, chunk->pack, err);
     if (!reader || !pack_reader_chunk(reader, chunk->id, bytes, err))
         return false;

@@ -1,5 +1,5 @@
 /* Reads back what a saver saved. The manifest must be the one that was asked for, and every chunk
- * is checked against its id before a byte of it is handed on.
+ * that is fetched is checked against its id before a byte of it is handed on.
  */
 #pragma once
 
@@ -12,6 +12,11 @@ struct loader;
 bool loader_create(const struct object_backend *backend, const struct seal_keys *keys,
                    const char *digest, struct loader **loader, struct error *err) MUST_USE;
 void loader_destroy(struct loader *loader); /* accepts NULL */
+
+/* Whether the chunk is at hand: bytes that are known to be its own, good until the next call. What
+ * is at hand is neither fetched nor checked. */
+typedef bool loader_find(void *arg, const uint8_t id[CHUNK_ID_LEN], size_t len, struct str *bytes);
+void loader_use(struct loader *loader, loader_find *find, void *arg);
 
 const struct manifest *loader_manifest(const struct loader *loader);
 

@@ -130,6 +130,63 @@ TEST(a_next_generation_stores_only_what_changed)
     test_store_drop(store);
 }
 
+/* Chunks that somebody has already: all of one stream. */
+struct at_hand {
+    struct str bytes;
+    const struct manifest_stream *stream;
+    size_t n_given;
+};
+
+static bool give(void *arg, const uint8_t id[CHUNK_ID_LEN], size_t len, struct str *bytes)
+{
+    struct at_hand *hand = arg;
+    size_t at = 0;
+
+    for (size_t i = 0; i < hand->stream->n_chunks; at += hand->stream->chunks[i++].len) {
+        if (memcmp(hand->stream->chunks[i].id, id, CHUNK_ID_LEN) != 0)
+            continue;
+        *bytes = (struct str){hand->bytes.ptr + at, len};
+        hand->n_given++;
+        return true;
+    }
+    return false;
+}
+
+TEST(what_is_at_hand_is_not_fetched)
+{
+    struct blob_store *store = fresh_store();
+    struct save save = {&backend, &keys, NULL, NULL};
+    AUTO(buf_finish) struct buf got = {0};
+    AUTO_FREE char *bytes = alloc(MEMORY), *before = alloc(MEMORY);
+    struct saved first, second;
+    struct loader *parent, *loader;
+    struct error err;
+
+    test_noise(1, (uint8_t *)bytes, MEMORY);
+    memcpy(before, bytes, MEMORY);
+    CHECK(save_one(&save, (struct str){bytes, MEMORY}, &first, &err));
+    CHECK(loader_create(&backend, &keys, first.manifest, &parent, &err));
+    save.parent = loader_manifest(parent);
+    save.parent_digest = first.manifest;
+    test_noise(2, (uint8_t *)bytes + MEMORY / 2, 1000);
+    CHECK(save_one(&save, (struct str){bytes, MEMORY}, &second, &err));
+    /* What the parent stored is gone; what came with the child is not. */
+    CHECK(blob_delete(store, loader_manifest(parent)->packs[0], &err));
+    CHECK(!load_one(&save, second.manifest, "memory", (struct str){bytes, MEMORY}, &err));
+
+    struct at_hand hand = {
+        {before, MEMORY},
+        &loader_manifest(parent)->streams[0], 0
+    };
+    CHECK(loader_create(&backend, &keys, second.manifest, &loader, &err));
+    loader_use(loader, give, &hand);
+    CHECK(loader_stream(loader, "memory", test_sink(&got), &err));
+    CHECK(str_equal(buf_str(&got), (struct str){bytes, MEMORY}) && hand.n_given > 0);
+    loader_destroy(loader);
+    loader_destroy(parent);
+    test_store_drop(store);
+}
+
 /* Each generation changes a little; without folding the packs would be as many as generations. */
 TEST(packs_stay_few_over_many_generations)
 {

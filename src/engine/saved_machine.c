@@ -1,6 +1,4 @@
-/* What engines save of a machine: its memory, the state of its devices and its disk. The stream is
- * a head with their sizes, and for each of them the runs of blocks that are not zero, each with its
- * place before it, up to an empty one at the size of the file. */
+/* What engines save of a machine: its memory, the state of its devices and its disk. */
 #include <endian.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,44 +6,26 @@
 
 #include "base/own.h"
 #include "engine/saved.h"
+#include "engine/saved_machine.h"
 #include "engine/sparse.h"
-
-#define MAGIC "HelmrVM"
-
-enum { VERSION = 1 };
-
-enum { MEMORY, DEVICES, SCRATCH, N_FILES };
 
 static const struct {
     const char *name;
     int64_t max_size;
-} files[N_FILES] = {
-    [MEMORY] = {MACHINE_MEMORY,  (int64_t)1 << 40},
-    [DEVICES] = {MACHINE_DEVICES, (int64_t)1 << 26},
-    [SCRATCH] = {MACHINE_SCRATCH, (int64_t)1 << 44},
+} files[MACHINE_FILES] = {
+    [MACHINE_FILE_MEMORY] = {MACHINE_MEMORY,  (int64_t)1 << 40},
+    [MACHINE_FILE_DEVICES] = {MACHINE_DEVICES, (int64_t)1 << 26},
+    [MACHINE_FILE_SCRATCH] = {MACHINE_SCRATCH, (int64_t)1 << 44},
 };
-
-/* On the wire, numbers with the most significant byte first. */
-struct head {
-    char magic[sizeof MAGIC];
-    uint32_t version, block;
-    uint64_t sizes[N_FILES];
-};
-
-struct run {
-    uint64_t offset, len;
-};
-
-_Static_assert(sizeof(struct head) == 40 && sizeof(struct run) == 16, "without gaps");
 
 struct reader {
     struct saved_reader base;
-    int fds[N_FILES];
+    int fds[MACHINE_FILES];
     struct sparse_reader sparse; /* of the file that is read */
-    size_t file;                 /* N_FILES: the stream is over */
-    struct head head;
+    size_t file;                 /* MACHINE_FILES: the stream is over */
+    struct machine_head head;
     bool has_head;
-    struct run run;
+    struct machine_run run;
     struct str data; /* of the run that was given out last */
 };
 
@@ -54,8 +34,8 @@ enum phase { PHASE_HEAD, PHASE_RUN, PHASE_DATA, PHASE_OVER };
 struct writer {
     struct saved_writer base;
     struct saved_image image; /* folder and disk are the writer's own */
-    int fds[N_FILES];
-    int64_t sizes[N_FILES];
+    int fds[MACHINE_FILES];
+    int64_t sizes[MACHINE_FILES];
     size_t file;
     enum phase phase;
     int64_t at; /* of the file, where the last run ended */
@@ -69,9 +49,9 @@ static bool damaged(struct error *err, const char *what)
     return error_set(err, ERR_DAMAGED, "the saved machine %s", what);
 }
 
-static void close_all(int fds[N_FILES])
+static void close_all(int fds[MACHINE_FILES])
 {
-    for (size_t i = 0; i < N_FILES; i++)
+    for (size_t i = 0; i < MACHINE_FILES; i++)
         auto_close(&fds[i]);
 }
 
@@ -103,12 +83,12 @@ static void reader_close(struct saved_reader *base)
 static bool open_file(const struct saved_image *image, size_t i, struct reader *reader,
                       struct error *err)
 {
-    bool is_apart = i == MEMORY && image->memory >= 0;
+    bool is_apart = i == MACHINE_FILE_MEMORY && image->memory >= 0;
     struct stat about;
 
-    if (i == SCRATCH && !saved_scratch_open(image, &reader->fds[i], err))
+    if (i == MACHINE_FILE_SCRATCH && !saved_scratch_open(image, &reader->fds[i], err))
         return false;
-    if (i != SCRATCH)
+    if (i != MACHINE_FILE_SCRATCH)
         reader->fds[i] = is_apart ? fcntl(image->memory, F_DUPFD_CLOEXEC, 0)
                                   : openat(image->folder, files[i].name, O_RDONLY | O_CLOEXEC);
     if (reader->fds[i] < 0 || fstat(reader->fds[i], &about) != 0)
@@ -127,10 +107,10 @@ static bool reader_open(const struct saved_image *image, const atomic_bool *is_g
     *made = (struct reader){
         .base = {&saved_form_machine},
         .fds = {-1, -1, -1},
-        .head = {MAGIC, htobe32(VERSION), htobe32(SPARSE_BLOCK), {0}},
+        .head = {MACHINE_MAGIC, htobe32(MACHINE_VERSION), htobe32(SPARSE_BLOCK), {0}},
     };
     bool fine = true;
-    for (size_t i = 0; fine && i < N_FILES; i++)
+    for (size_t i = 0; fine && i < MACHINE_FILES; i++)
         fine = open_file(image, i, made, err);
     if (!fine || !sparse_reader_init(&made->sparse, made->fds[0], err)) {
         reader_close(&made->base);
@@ -150,11 +130,11 @@ static bool next_run(struct reader *reader, struct error *err)
     if (reader->data.len == 0) {
         offset = reader->sparse.size;
         sparse_reader_finish(&reader->sparse);
-        if (++reader->file < N_FILES &&
+        if (++reader->file < MACHINE_FILES &&
             !sparse_reader_init(&reader->sparse, reader->fds[reader->file], err))
             return false;
     }
-    reader->run = (struct run){htobe64((uint64_t)offset), htobe64(reader->data.len)};
+    reader->run = (struct machine_run){htobe64((uint64_t)offset), htobe64(reader->data.len)};
     return true;
 }
 
@@ -173,7 +153,7 @@ static bool read_next(struct saved_reader *base, struct str *bytes, struct error
         reader->data.len = 0;
         return true;
     }
-    if (reader->file == N_FILES)
+    if (reader->file == MACHINE_FILES)
         return true;
     if (!next_run(reader, err))
         return false;
@@ -199,7 +179,7 @@ static bool writer_open(const struct saved_image *image, struct saved_writer **w
         .base = {.form = &saved_form_machine},
         .image = held,
         .fds = {-1, -1, -1},
-        .wanted = sizeof(struct head),
+        .wanted = sizeof(struct machine_head),
         .piece = alloc(SPARSE_RUN_MAX),
     };
     *writer = &made->base;
@@ -211,9 +191,9 @@ static bool make_file(struct writer *writer, size_t i, uint64_t size, struct err
     if (size > (uint64_t)files[i].max_size)
         return damaged(err, "is too large");
     writer->sizes[i] = (int64_t)size;
-    if (i == SCRATCH && !saved_scratch_make(&writer->image, &writer->fds[i], err))
+    if (i == MACHINE_FILE_SCRATCH && !saved_scratch_make(&writer->image, &writer->fds[i], err))
         return false;
-    if (i != SCRATCH)
+    if (i != MACHINE_FILE_SCRATCH)
         writer->fds[i] = openat(writer->image.folder, files[i].name,
                                 O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return (writer->fds[i] >= 0 && ftruncate(writer->fds[i], (off_t)size) == 0) ||
@@ -222,13 +202,13 @@ static bool make_file(struct writer *writer, size_t i, uint64_t size, struct err
 
 static bool take_head(struct writer *writer, struct error *err)
 {
-    struct head head;
+    struct machine_head head;
 
     memcpy(&head, writer->piece, sizeof head);
-    if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || be32toh(head.version) != VERSION ||
-        be32toh(head.block) != SPARSE_BLOCK)
+    if (memcmp(head.magic, MACHINE_MAGIC, sizeof MACHINE_MAGIC) != 0 ||
+        be32toh(head.version) != MACHINE_VERSION || be32toh(head.block) != SPARSE_BLOCK)
         return damaged(err, "has a head of something else");
-    for (size_t i = 0; i < N_FILES; i++)
+    for (size_t i = 0; i < MACHINE_FILES; i++)
         if (!make_file(writer, i, be64toh(head.sizes[i]), err))
             return false;
     writer->phase = PHASE_RUN;
@@ -240,7 +220,7 @@ static bool end_file(struct writer *writer, uint64_t offset, struct error *err)
     if (offset != (uint64_t)writer->sizes[writer->file])
         return damaged(err, "has a file that ends too early");
     writer->at = 0;
-    if (++writer->file == N_FILES)
+    if (++writer->file == MACHINE_FILES)
         writer->phase = PHASE_OVER;
     return true;
 }
@@ -248,7 +228,7 @@ static bool end_file(struct writer *writer, uint64_t offset, struct error *err)
 /* Runs go forward and lie within the file: nothing is written twice, or outside. */
 static bool take_run(struct writer *writer, struct error *err)
 {
-    struct run run;
+    struct machine_run run;
 
     memcpy(&run, writer->piece, sizeof run);
     uint64_t offset = be64toh(run.offset), len = be64toh(run.len);
@@ -279,7 +259,7 @@ static bool step(struct writer *writer, struct error *err)
     size_t len = writer->filled;
 
     writer->filled = 0;
-    writer->wanted = sizeof(struct run);
+    writer->wanted = sizeof(struct machine_run);
     switch (writer->phase) {
     case PHASE_HEAD: return take_head(writer, err);
     case PHASE_RUN: return take_run(writer, err);

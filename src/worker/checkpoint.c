@@ -4,16 +4,18 @@
 #include <sys/stat.h>
 
 #include "base/encode.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
 #include "blob/loader.h"
 #include "blob/saver.h"
 #include "worker/object_link.h"
+#include "worker/standby.h"
 #include "worker/template.h"
 #include "worker/worker.h"
 
-#define KIND   "checkpoint"
-#define STREAM "memory"
+#define KIND     "checkpoint"
+#define TEMPLATE "template"
 
 /* The saved sandbox as a source of bytes. */
 struct unloading {
@@ -33,15 +35,30 @@ static bool unload(void *arg, void *bytes, size_t room, size_t *got, struct erro
     return true;
 }
 
+/* The template a run's memory grew from: its parent, or that of its parent. */
+static struct str template_of_parent(const struct run *run)
+{
+    const struct manifest *parent = &run->parent.manifest;
+
+    if (!run->parent.digest[0])
+        return (struct str){0};
+    if (str_equal(parent->kind, STR(TEMPLATE)))
+        return str_of(run->parent.digest);
+    const struct manifest_fact *fact = manifest_fact_find(parent, STR(TEMPLATE));
+    return fact ? fact->value : (struct str){0};
+}
+
 static bool add_facts(struct run *run, struct saver *saver, const struct checkpoint_about *about,
                       struct error *err)
 {
+    struct str template = template_of_parent(run);
     char nonce[2 * GUEST_NONCE_LEN + 1];
 
     hex_encode((struct str){(const char *)about->nonce, GUEST_NONCE_LEN}, nonce);
     return saver_fact(saver, "run", str_of(about->run_id), err) &&
            saver_fact(saver, "wait", str_of(run->wait.id), err) &&
            saver_fact(saver, "compat", str_of(run->worker->compat), err) &&
+           (template.len == 0 || saver_fact(saver, TEMPLATE, template, err)) &&
            saver_fact(saver, "nonce", str_of(nonce), err);
 }
 
@@ -87,8 +104,9 @@ static bool keep(struct run *run, const struct saved_image *image, const atomic_
         !saved_reader_open(image, is_growing, &unloading.reader, err))
         return false;
     saver_create(&plan, &saver);
-    bool fine = saver_stream(saver, STREAM, (struct saver_source){unload, &unloading}, err) &&
-                (!about || add_facts(run, saver, about, err)) && saver_end(saver, &saved, err);
+    bool fine =
+        saver_stream(saver, CHECKPOINT_STREAM, (struct saver_source){unload, &unloading}, err) &&
+        (!about || add_facts(run, saver, about, err)) && saver_end(saver, &saved, err);
     if (fine)
         note_objects(run, &saved, kept);
     saver_destroy(saver);
@@ -106,23 +124,30 @@ bool checkpoint_keep(struct run *run, const struct saved_image *image,
 bool checkpoint_keep_base(struct run *run, const struct saved_image *image,
                           struct checkpoint_kept *kept, struct error *err)
 {
-    return keep(run, image, NULL, "template", NULL, kept, err);
+    return keep(run, image, NULL, TEMPLATE, NULL, kept, err);
 }
 
-static bool read_parent(struct run *run, const char *digest, struct error *err)
+bool checkpoint_read_manifest(struct run *run, const char *digest, struct arena *arena,
+                              struct manifest *manifest, struct error *err)
 {
     AUTO(key_ring_finish) struct key_ring ring = {0};
     struct object_link link = {&run->line, run->lease, 0};
     struct object_backend backend = object_backend_of_link(&link);
-    struct run_parent *parent = &run->parent;
     struct seal_source source;
     int fd = -1;
 
     if (!open_keys(run, &ring, err) || !backend.open(backend.arg, digest, &fd, err))
         return false;
     AUTO_FD int opened = fd;
-    if (!seal_source_fd(&opened, &source, err) ||
-        !manifest_read(&ring.keys, source, digest, &parent->arena, &parent->manifest, err))
+    return seal_source_fd(&opened, &source, err) &&
+           manifest_read(&ring.keys, source, digest, arena, manifest, err);
+}
+
+static bool read_parent(struct run *run, const char *digest, struct error *err)
+{
+    struct run_parent *parent = &run->parent;
+
+    if (!checkpoint_read_manifest(run, digest, &parent->arena, &parent->manifest, err))
         return false;
     snprintf(parent->digest, sizeof parent->digest, "%s", digest);
     return true;
@@ -161,6 +186,35 @@ static bool read_facts(const struct manifest *manifest, struct checkpoint_about 
     return true;
 }
 
+/* A template in memory here that the checkpoint grew from, with what is at hand of it; or NULL. */
+static struct template *template_at_hand(struct run *run, const struct manifest *manifest,
+                                         const struct template_chunks **chunks)
+{
+    const struct manifest_fact *fact = manifest_fact_find(manifest, STR(TEMPLATE));
+    struct template *template =
+        fact ? standby_find_template(run->worker->standby, fact->value) : NULL;
+    struct error err;
+
+    if (!template || template_open_chunks(template, run, chunks, &err))
+        return template;
+    log_debug("a template is of no help", LOG_ERR(&err));
+    template_drop(template);
+    return NULL;
+}
+
+static bool bring_stream(struct run *run, struct loader *loader, struct saved_writer *writer,
+                         struct error *err)
+{
+    AUTO_FREE struct chunk_finder *finder = alloc(sizeof *finder);
+    struct template *template = template_at_hand(run, loader_manifest(loader), &finder->chunks);
+
+    if (template)
+        loader_use(loader, chunk_finder_find, finder);
+    bool fine = loader_stream(loader, CHECKPOINT_STREAM, (struct seal_sink){load, writer}, err);
+    template_drop(template);
+    return fine;
+}
+
 bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,
                       struct saved_writer *writer, struct checkpoint_about *about,
                       struct error *err)
@@ -174,8 +228,7 @@ bool checkpoint_bring(struct run *run, const struct wire_resume_grant *grant,
     bool fine = open_keys(run, &ring, err) &&
                 loader_create(&backend, &ring.keys, digest, &loader, err) &&
                 read_facts(loader_manifest(loader), about, err) &&
-                loader_stream(loader, STREAM, (struct seal_sink){load, writer}, err) &&
-                saved_writer_end(writer, err);
+                bring_stream(run, loader, writer, err) && saved_writer_end(writer, err);
     loader_destroy(loader);
     return fine;
 }

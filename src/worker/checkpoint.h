@@ -21,6 +21,11 @@ struct checkpoint_kept {
     int64_t logical_bytes, stored_bytes;
 };
 
+/* A manifest of the workers' own, whose parts are the arena's. */
+bool checkpoint_read_manifest(struct run *run, const char *digest, struct arena *arena,
+                              struct manifest *manifest, struct error *err) MUST_USE;
+#define CHECKPOINT_STREAM "memory" /* of a manifest: the image */
+
 /* What a run's memory was before: what it has in common with that is not stored again. The last
  * checkpoint of a run that came back, else the template its sandbox is a copy of. */
 bool checkpoint_find_parent(struct run *run, struct error *err) MUST_USE;

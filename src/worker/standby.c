@@ -359,6 +359,11 @@ struct guest *standby_copy(struct standby *standby, const struct standby_kind *k
     return guest || !kind->module ? guest : copy_of(standby, &plain, failure);
 }
 
+struct template *standby_find_template(struct standby *standby, struct str manifest)
+{
+    return template_pool_find_stored(standby->pool, manifest);
+}
+
 /* A free place, else the one that was not used for longest and is of another kind. */
 static struct place *choose(struct standby *standby, const struct standby_key *key)
 {

@@ -27,5 +27,8 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
 struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
                            struct failure *failure);
 
+/* The template that was stored as this manifest, held for the caller; NULL: it is not here. */
+struct template *standby_find_template(struct standby *standby, struct str manifest);
+
 /* A run of this kind has begun: another like it may follow. */
 void standby_want(struct standby *standby, const struct standby_kind *kind);

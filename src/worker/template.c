@@ -16,7 +16,8 @@ struct template
     uint8_t nonce[GUEST_NONCE_LEN];
     char *module; /* that its Node has imported, or NULL */
     pthread_mutex_t lock;
-    char manifest[SHA256_HEX]; /* empty: not stored yet */
+    char manifest[SHA256_HEX];      /* empty: not stored yet */
+    struct template_chunks *chunks; /* NULL: not asked for yet */
 };
 
 bool template_make(struct guest *guest, const struct sandbox_spec *spec, struct template **template,
@@ -63,6 +64,7 @@ void template_drop(struct template *template)
 {
     if (!template || atomic_fetch_sub(&template->holders, 1) > 1)
         return;
+    template_chunks_destroy(template->chunks);
     saved_image_finish(&template->image);
     pthread_mutex_destroy(&template->lock);
     free(template->module);
@@ -108,6 +110,35 @@ bool template_manifest(struct template *template, struct run *run, char manifest
     memcpy(manifest, template->manifest, SHA256_HEX);
     pthread_mutex_unlock(&template->lock);
     return manifest[0];
+}
+
+bool template_is_stored_as(struct template *template, struct str manifest)
+{
+    if (pthread_mutex_trylock(&template->lock) != 0)
+        return false;
+    bool is_so = template->manifest[0] && str_equal(str_of(template->manifest), manifest);
+    pthread_mutex_unlock(&template->lock);
+    return is_so;
+}
+
+static bool make_chunks(struct template *template, struct run *run, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct manifest manifest;
+
+    return checkpoint_read_manifest(run, template->manifest, &arena, &manifest, err) &&
+           template_chunks_make(&template->image, &manifest, CHECKPOINT_STREAM, &template->chunks,
+                                err);
+}
+
+bool template_open_chunks(struct template *template, struct run *run,
+                          const struct template_chunks **chunks, struct error *err)
+{
+    pthread_mutex_lock(&template->lock);
+    bool fine = template->chunks || make_chunks(template, run, err);
+    *chunks = template->chunks;
+    pthread_mutex_unlock(&template->lock);
+    return fine;
 }
 
 void template_forget_manifest(struct template *template)

@@ -8,6 +8,7 @@
 
 #include "worker/checkpoint.h"
 #include "worker/guest.h"
+#include "worker/template_chunks.h"
 
 struct template;
 
@@ -31,5 +32,10 @@ bool template_copy(struct template *template, struct worker *worker,
 /* What checkpoints of its copies have in common, as a manifest; stored at the first call. */
 bool template_manifest(struct template *template, struct run *run, char manifest[SHA256_HEX],
                        struct error *err) MUST_USE;
+/* Whether that is its manifest; not while it is being stored. */
+bool template_is_stored_as(struct template *template, struct str manifest);
+/* What of it is at hand for a checkpoint that grew from it, once it is stored; the template's. */
+bool template_open_chunks(struct template *template, struct run *run,
+                          const struct template_chunks **chunks, struct error *err) MUST_USE;
 /* It is no longer in the store: the next call stores it anew. */
 void template_forget_manifest(struct template *template);

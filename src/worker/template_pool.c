@@ -105,6 +105,23 @@ struct template *template_pool_find(struct template_pool *pool, const uint8_t ke
     return template;
 }
 
+struct template *template_pool_find_stored(struct template_pool *pool, struct str manifest)
+{
+    struct template *found = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; !found && i < TEMPLATES_MAX; i++) {
+        struct entry *entry = &pool->entries[i];
+
+        if (!entry->template || !template_is_stored_as(entry->template, manifest))
+            continue;
+        entry->used = ++pool->n_uses;
+        found = template_hold(entry->template);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
 bool template_pool_claim(struct template_pool *pool, const uint8_t key[BLAKE2B_LEN], int64_t now_ms)
 {
     pthread_mutex_lock(&pool->lock);

@@ -16,6 +16,9 @@ void template_pool_destroy(struct template_pool *pool); /* accepts NULL */
 /* Held for the caller, who drops it; NULL: there is none. */
 struct template *template_pool_find(struct template_pool *pool, const uint8_t key[BLAKE2B_LEN]);
 
+/* The one that was stored as this manifest, in the same way. */
+struct template *template_pool_find_stored(struct template_pool *pool, struct str manifest);
+
 /* True: there is none, and the caller is the one who makes it and settles. It is not tried again
  * for a while after it could not be made. */
 bool template_pool_claim(struct template_pool *pool, const uint8_t key[BLAKE2B_LEN],
