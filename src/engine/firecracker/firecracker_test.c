@@ -73,6 +73,29 @@ TEST(copies_of_one_machine_live_beside_each_other)
     CHECK(rig_is_clean(&rig));
 }
 
+/* As a checkpoint comes back from the store, its disk not in memory. */
+TEST(a_machine_goes_on_from_a_stream_of_bytes)
+{
+    AUTO(rig_close) struct rig rig = {0};
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image again = SAVED_IMAGE_NONE;
+    AUTO(saved_image_finish) struct saved_image next = SAVED_IMAGE_NONE;
+    struct error err = {0};
+
+    const char *why = rig_find(&rig, "");
+    if (why)
+        SKIP(why);
+    CHECK(is_fine(rig_host(&rig, false, &err), &err));
+    CHECK(is_fine(rig_template(&rig, &image, &err), &err));
+    bool ok = saved_image_make(&engine_firecracker, MIB(2 * MEMORY_MIB), &again, &err) &&
+              saved_image_add_scratch(rig.host, &again, &err) && saved_copy(&image, &again, &err);
+    CHECK(is_fine(ok, &err));
+    saved_image_finish(&image);
+    CHECK(is_fine(rig_live(&rig, &again, &next, &err), &err));
+    CHECK(pings_of(&next) == 2);
+    CHECK(rig_is_clean(&rig));
+}
+
 /* Saved, woken, saved again: first both ways, to compare them, then by its changes only. */
 TEST(what_a_copy_changed_is_saved_over_what_it_came_from)
 {
