@@ -48,10 +48,18 @@ extern const struct saved_form saved_form_gvisor, saved_form_machine;
 #define MACHINE_MEMORY  "memory"
 #define MACHINE_DEVICES "devices"
 #define MACHINE_SCRATCH "scratch"
+/* Of a copy whose memory is still that of what it is a copy of: the pages in place of those. */
+#define MACHINE_CHANGES "changes"
 
 /* The disk of an image, to be read, or emptied to be written; the caller closes it. */
 bool saved_scratch_open(const struct saved_image *image, int *fd, struct error *err) MUST_USE;
 bool saved_scratch_make(const struct saved_image *image, int *fd, struct error *err) MUST_USE;
+
+/* The changes of an image with a memfd; -1: it has none. The caller closes it. */
+bool saved_changes_open(const struct saved_image *image, int *fd, struct error *err) MUST_USE;
+/* Such a memory with its changes, as a memfd of its own. */
+bool saved_memory_merge(const struct saved_image *image, int changes, int *memory,
+                        struct error *err) MUST_USE;
 
 /* engine.share of machines: the memory moves to a memfd that nobody can write to any more. */
 bool saved_machine_share(struct engine_host *host, struct saved_image *image,

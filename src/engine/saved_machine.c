@@ -1,5 +1,6 @@
 /* What engines save of a machine: its memory, the state of its devices and its disk. */
 #include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@ static const struct {
 struct reader {
     struct saved_reader base;
     int fds[MACHINE_FILES];
+    int changes;                 /* of the memory, or -1 */
     struct sparse_reader sparse; /* of the file that is read */
     size_t file;                 /* MACHINE_FILES: the stream is over */
     struct machine_head head;
@@ -71,11 +73,21 @@ bool saved_scratch_make(const struct saved_image *image, int *fd, struct error *
            error_errno(err, "make the disk of a saved machine");
 }
 
+bool saved_changes_open(const struct saved_image *image, int *fd, struct error *err)
+{
+    *fd = -1;
+    if (image->memory < 0)
+        return true;
+    *fd = openat(image->folder, MACHINE_CHANGES, O_RDONLY | O_CLOEXEC);
+    return *fd >= 0 || errno == ENOENT || error_errno(err, "open the changes of a saved machine");
+}
+
 static void reader_close(struct saved_reader *base)
 {
     struct reader *reader = (struct reader *)base;
 
     sparse_reader_finish(&reader->sparse);
+    auto_close(&reader->changes);
     close_all(reader->fds);
     free(reader);
 }
@@ -107,12 +119,13 @@ static bool reader_open(const struct saved_image *image, const atomic_bool *is_g
     *made = (struct reader){
         .base = {&saved_form_machine},
         .fds = {-1, -1, -1},
+        .changes = -1,
         .head = {MACHINE_MAGIC, htobe32(MACHINE_VERSION), htobe32(SPARSE_BLOCK), {0}},
     };
-    bool fine = true;
+    bool fine = saved_changes_open(image, &made->changes, err);
     for (size_t i = 0; fine && i < MACHINE_FILES; i++)
         fine = open_file(image, i, made, err);
-    if (!fine || !sparse_reader_init(&made->sparse, made->fds[0], err)) {
+    if (!fine || !sparse_reader_init_over(&made->sparse, made->fds[0], made->changes, err)) {
         reader_close(&made->base);
         return false;
     }
@@ -323,11 +336,43 @@ static bool seal(int memory, struct error *err)
            error_errno(err, "seal the memory of a saved machine");
 }
 
+bool saved_memory_merge(const struct saved_image *image, int changes, int *memory,
+                        struct error *err)
+{
+    AUTO_FD int made = memfd_create("helmr-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (made < 0)
+        return error_errno(err, "make the memory of a saved machine");
+    if (!sparse_copy_over(image->memory, changes, made, err))
+        return false;
+    *memory = take_fd(&made);
+    return true;
+}
+
+/* Once the changes are in it nothing else must come to it any more. */
+static bool changes_join(struct saved_image *image, struct error *err)
+{
+    AUTO_FD int changes = -1;
+    AUTO_FD int whole = -1;
+
+    if (!saved_changes_open(image, &changes, err))
+        return false;
+    if (changes < 0)
+        return true;
+    if (!saved_memory_merge(image, changes, &whole, err))
+        return false;
+    if (unlinkat(image->folder, MACHINE_CHANGES, 0) != 0)
+        return error_errno(err, "remove the changes of a saved machine");
+    close(image->memory);
+    image->memory = take_fd(&whole);
+    return true;
+}
+
 bool saved_machine_share(struct engine_host *host UNUSED, struct saved_image *image,
                          struct error *err)
 {
     if (image->memory >= 0)
-        return seal(image->memory, err);
+        return changes_join(image, err) && seal(image->memory, err);
     AUTO_FD int from = openat(image->folder, MACHINE_MEMORY, O_RDONLY | O_CLOEXEC);
     AUTO_FD int to = memfd_create("helmr-template", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (from < 0 || to < 0)

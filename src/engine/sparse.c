@@ -9,12 +9,18 @@
 
 bool sparse_reader_init(struct sparse_reader *reader, int fd, struct error *err)
 {
+    return sparse_reader_init_over(reader, fd, -1, err);
+}
+
+bool sparse_reader_init_over(struct sparse_reader *reader, int fd, int over, struct error *err)
+{
     struct stat about;
 
     if (fstat(fd, &about) != 0)
         return error_errno(err, "see how large a file is");
     *reader = (struct sparse_reader){
         .fd = fd,
+        .over = over,
         .size = about.st_size,
         .window = alloc(SPARSE_RUN_MAX),
     };
@@ -37,21 +43,87 @@ static int64_t round_down(int64_t offset, int64_t unit)
     return offset - offset % unit;
 }
 
+/* The next place with data, from `at` on; the size where there is none. */
+static bool find_data(int fd, int64_t at, int64_t size, int64_t *data, struct error *err)
+{
+    *data = size;
+    if (fd < 0)
+        return true;
+    off_t found = lseek(fd, at, SEEK_DATA);
+    if (found < 0)
+        return errno == ENXIO || error_errno(err, "find the holes of a file");
+    *data = smaller(round_down(found, SPARSE_BLOCK), size);
+    return true;
+}
+
+/* Where the data that is at `at` ends, if there is any. */
+static bool find_end(int fd, int64_t size, int64_t *at, struct error *err)
+{
+    int64_t data;
+
+    if (*at >= size || !find_data(fd, *at, size, &data, err))
+        return *at >= size;
+    if (data > *at)
+        return true;
+    off_t hole = lseek(fd, *at, SEEK_HOLE);
+    if (hole < 0)
+        return error_errno(err, "find the holes of a file");
+    *at = smaller(round_down(hole + SPARSE_BLOCK - 1, SPARSE_BLOCK), size);
+    return true;
+}
+
 /* Moves on to where there is data. Each question walks to the next hole: not for every window. */
 static bool skip_hole(struct sparse_reader *reader, struct error *err)
 {
+    int64_t data, data_over, before;
+
     if (reader->at < reader->hole)
         return true;
-    off_t data = lseek(reader->fd, reader->at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) {
-        reader->at = reader->hole = reader->size;
-        return true;
+    if (!find_data(reader->fd, reader->at, reader->size, &data, err) ||
+        !find_data(reader->over, reader->at, reader->size, &data_over, err))
+        return false;
+    reader->at = reader->hole = smaller(data, data_over);
+
+    /* Where one file has a hole the other may go on. */
+    do {
+        before = reader->hole;
+        if (!find_end(reader->fd, reader->size, &reader->hole, err) ||
+            !find_end(reader->over, reader->size, &reader->hole, err))
+            return false;
+    } while (reader->over >= 0 && reader->hole > before);
+    return true;
+}
+
+static bool read_part(int fd, char *into, int64_t from, int64_t to, struct error *err)
+{
+    while (from < to) {
+        ssize_t got = pread(fd, into, (size_t)(to - from), from);
+
+        if (got < 0)
+            return error_errno(err, "read a file with holes");
+        if (got == 0)
+            return error_set(err, ERR_DAMAGED, "a file became shorter while it was read");
+        into += got;
+        from += got;
     }
-    off_t hole = data < 0 ? -1 : lseek(reader->fd, data, SEEK_HOLE);
-    if (hole < 0)
-        return error_errno(err, "find the holes of a file");
-    reader->at = smaller(round_down(data, SPARSE_BLOCK), reader->size);
-    reader->hole = smaller(round_down(hole + SPARSE_BLOCK - 1, SPARSE_BLOCK), reader->size);
+    return true;
+}
+
+/* What is there of the file that is laid over the other. */
+static bool read_over(const struct sparse_reader *reader, int64_t from, int64_t to,
+                      struct error *err)
+{
+    for (int64_t at = from, end; reader->over >= 0;) {
+        if (!find_data(reader->over, at, to, &at, err))
+            return false;
+        if (at >= to)
+            break;
+        end = at;
+        if (!find_end(reader->over, to, &end, err) ||
+            !read_part(reader->over, reader->window + (at - from), at, end, err))
+            return false;
+        at = end;
+    }
     return true;
 }
 
@@ -63,17 +135,8 @@ static bool fill(struct sparse_reader *reader, struct error *err)
     int64_t to = smaller(reader->hole, round_down(from, SPARSE_RUN_MAX) + SPARSE_RUN_MAX);
     reader->at = to;
     reader->begin = 0;
-    for (reader->end = 0; reader->end < (size_t)(to - from);) {
-        ssize_t got = pread(reader->fd, reader->window + reader->end,
-                            (size_t)(to - from) - reader->end, from + (off_t)reader->end);
-
-        if (got < 0)
-            return error_errno(err, "read a file with holes");
-        if (got == 0)
-            return error_set(err, ERR_DAMAGED, "a file became shorter while it was read");
-        reader->end += (size_t)got;
-    }
-    return true;
+    reader->end = (size_t)(to - from);
+    return read_part(reader->fd, reader->window, from, to, err) && read_over(reader, from, to, err);
 }
 
 static size_t block_at(const struct sparse_reader *reader, size_t at)
@@ -129,13 +192,16 @@ bool sparse_write(int fd, int64_t offset, struct str bytes, struct error *err)
 
 bool sparse_copy(int from, int to, struct error *err)
 {
+    return ioctl(to, FICLONE, from) == 0 || sparse_copy_over(from, -1, to, err);
+}
+
+bool sparse_copy_over(int from, int over, int to, struct error *err)
+{
     AUTO(sparse_reader_finish) struct sparse_reader reader = {0};
     struct str bytes;
     int64_t offset;
 
-    if (ioctl(to, FICLONE, from) == 0)
-        return true;
-    if (!sparse_reader_init(&reader, from, err))
+    if (!sparse_reader_init_over(&reader, from, over, err))
         return false;
     if (ftruncate(to, reader.size) != 0)
         return error_errno(err, "size the copy of a file");

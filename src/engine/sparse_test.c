@@ -25,14 +25,14 @@ static void put(int fd, int64_t offset, const char *bytes, size_t n)
 }
 
 /* Where the runs are, as text. */
-static void list_runs(int fd, struct buf *out)
+static void list_runs_over(int fd, int over, struct buf *out)
 {
     AUTO(sparse_reader_finish) struct sparse_reader reader = {0};
     struct error err;
     struct str bytes;
     int64_t offset;
 
-    CHECK(sparse_reader_init(&reader, fd, &err));
+    CHECK(sparse_reader_init_over(&reader, fd, over, &err));
     for (;;) {
         CHECK(sparse_read(&reader, &offset, &bytes, &err));
         if (bytes.len == 0)
@@ -42,6 +42,19 @@ static void list_runs(int fd, struct buf *out)
         CHECK(buf_append(out, str_of(text), &err));
     }
     CHECK(buf_append(out, (struct str){"", 1}, &err));
+}
+
+static void list_runs(int fd, struct buf *out)
+{
+    list_runs_over(fd, -1, out);
+}
+
+static bool is_same(int one, int other)
+{
+    AUTO_FREE char *left = alloc(WHOLE), *right = alloc(WHOLE);
+
+    return pread(one, left, WHOLE, 0) == WHOLE && pread(other, right, WHOLE, 0) == WHOLE &&
+           memcmp(left, right, WHOLE) == 0;
 }
 
 TEST(only_blocks_that_are_not_zero_are_read)
@@ -72,6 +85,44 @@ TEST(a_run_ends_where_the_next_mebibyte_begins)
     put(fd, SPARSE_RUN_MAX / 2, ones, 2 * SPARSE_RUN_MAX);
     list_runs(fd, &runs);
     CHECK_STR(runs.bytes, "524288+524288 1048576+1048576 2097152+524288 ");
+}
+
+/* Blocks here and there, some of them nothing: the same in one file and laid over another. */
+TEST(two_files_are_read_as_the_one_they_make)
+{
+    static const struct {
+        int64_t offset;
+        size_t n;
+        char value;
+        bool is_over;
+    } parts[] = {
+        {0,                      3 * SPARSE_BLOCK, 1, false},
+        {2 * SPARSE_BLOCK,       2 * SPARSE_BLOCK, 2, true },
+        {8 * SPARSE_BLOCK,       6 * SPARSE_BLOCK, 3, false},
+        {9 * SPARSE_BLOCK,       SPARSE_BLOCK,     0, true },
+        {11 * SPARSE_BLOCK,      SPARSE_BLOCK,     4, true },
+        {SPARSE_RUN_MAX / 2,     SPARSE_RUN_MAX,   5, true },
+        {3 * SPARSE_RUN_MAX / 2, SPARSE_RUN_MAX,   6, false},
+        {5 * SPARSE_RUN_MAX,     77,               7, true },
+    };
+    AUTO(buf_finish) struct buf apart = {.max = KIB(4)};
+    AUTO(buf_finish) struct buf whole = {.max = KIB(4)};
+    AUTO_FREE char *bytes = alloc(SPARSE_RUN_MAX);
+    AUTO_FD int one = make_file(WHOLE);
+    AUTO_FD int under = make_file(WHOLE);
+    AUTO_FD int over = make_file(WHOLE);
+    AUTO_FD int copy = make_file(0);
+    struct error err;
+
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        memset(bytes, parts[i].value, SPARSE_RUN_MAX);
+        put(one, parts[i].offset, bytes, parts[i].n);
+        put(parts[i].is_over ? over : under, parts[i].offset, bytes, parts[i].n);
+    }
+    list_runs(one, &whole);
+    CHECK(sparse_copy_over(under, over, copy, &err) && is_same(one, copy));
+    list_runs_over(under, over, &apart);
+    CHECK_STR(apart.bytes, whole.bytes);
 }
 
 TEST(what_has_nothing_in_it_has_no_runs)

@@ -31,9 +31,8 @@ void boot_turn_give(struct engine_host *host);
 bool machine_await_hello(struct instance *instance, int64_t deadline_ms,
                          struct error *err) MUST_USE;
 
-/* The changed pages of a copy, over what it is a copy of, as a memory of its own. */
-bool machine_memory_gather(const struct instance *instance, int *memory,
-                           struct error *err) MUST_USE;
+/* The changed pages of a copy go to an empty file, to where they are in memory. */
+bool machine_changes_gather(const struct instance *instance, int file, struct error *err) MUST_USE;
 
 bool qemu_save(struct instance *instance, struct saved_image *image, int timeout_ms,
                struct error *err) MUST_USE;

@@ -2,7 +2,6 @@
  * still those of the file it maps. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -21,7 +20,7 @@ struct view {
 };
 
 struct gather {
-    int pagemap, pages, memory;
+    int pagemap, pages, file;
     uint64_t *entries; /* ENTRIES of them */
     char *run;         /* RUN_PAGES pages */
     off_t size;
@@ -66,7 +65,7 @@ static bool run_copy(struct gather *gather, uint64_t address, uint64_t offset, s
         return error_set(err, ERR_DAMAGED, "the machine maps more than its memory");
     if (pread(gather->pages, gather->run, len, (off_t)address) != (ssize_t)len)
         return error_errno(err, "read the machine's memory");
-    return sparse_write(gather->memory, (int64_t)offset, (struct str){gather->run, len}, err);
+    return sparse_write(gather->file, (int64_t)offset, (struct str){gather->run, len}, err);
 }
 
 static bool is_changed(uint64_t entry)
@@ -128,26 +127,20 @@ static bool views_copy(struct gather *gather, const struct stat *file, pid_t pid
     return has_any || error_set(err, ERR_DAMAGED, "the machine does not map its memory");
 }
 
-bool machine_memory_gather(const struct instance *instance, int *memory, struct error *err)
+bool machine_changes_gather(const struct instance *instance, int file, struct error *err)
 {
-    const struct machine *machine = machine_of(instance);
     const pid_t pid = instance->process.pid;
-    AUTO_FD int made = memfd_create("helmr-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     AUTO(gather_finish)
     struct gather gather = {.pagemap = -1,
                             .pages = -1,
-                            .memory = made,
+                            .file = file,
                             .entries = alloc(ENTRIES * sizeof(uint64_t)),
                             .run = alloc((size_t)RUN_PAGES * PAGE)};
-    struct stat file;
+    struct stat memory;
 
-    if (made < 0 || fstat(machine->memory, &file) < 0)
-        return error_errno(err, "make a memory of its own");
-    gather.size = file.st_size;
-    if (!sparse_copy(machine->memory, made, err) ||
-        !proc_open(pid, "pagemap", &gather.pagemap, err) ||
-        !proc_open(pid, "mem", &gather.pages, err) || !views_copy(&gather, &file, pid, err))
-        return false;
-    *memory = take_fd(&made);
-    return true;
+    if (fstat(machine_of(instance)->memory, &memory) < 0 || ftruncate(file, memory.st_size) < 0)
+        return error_errno(err, "size the machine's changes");
+    gather.size = memory.st_size;
+    return proc_open(pid, "pagemap", &gather.pagemap, err) &&
+           proc_open(pid, "mem", &gather.pages, err) && views_copy(&gather, &memory, pid, err);
 }

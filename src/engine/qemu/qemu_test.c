@@ -159,7 +159,12 @@ TEST(a_machine_goes_on_over_and_over_whatever_its_memory_is)
     bool ok = template_make(&scene, &err) && copy_wake(&scene, &scene.image, &instance, &err) &&
               rest(&scene, instance, &second, &err) && instance_destroy(instance, &err);
     CHECK_STR(err.text, "");
-    CHECK(ok && second.memory >= 0);
+    CHECK(ok && second.memory >= 0 && faccessat(second.folder, MACHINE_CHANGES, R_OK, 0) == 0);
+
+    /* With its changes it goes on as it is, too. */
+    ok = copy_wake(&scene, &second, &instance, &err) && instance_destroy(instance, &err);
+    CHECK_STR(err.text, "");
+    CHECK(ok);
 
     /* Memory in a folder of its own, as it comes back from a store; it stays there. */
     ok = saved_copy(&second, &third, &err) && third.memory < 0 &&

@@ -49,14 +49,23 @@ static bool machine_end(struct instance *instance, struct error *err)
             error_set(err, ERR_TIMEOUT, "the saved machine does not end"));
 }
 
+/* Of a copy only what it changed; the rest is where it was. */
+static bool changes_save(const struct instance *instance, int folder, struct error *err)
+{
+    AUTO_FD int file = -1;
+
+    return !machine_of(instance)->is_copy ||
+           (file_make(folder, MACHINE_CHANGES, O_RDWR, &file, err) &&
+            machine_changes_gather(instance, file, err));
+}
+
 static bool parts_save(struct instance *instance, const struct saved_image *image,
-                       int64_t deadline_ms, int *gathered, struct error *err)
+                       int64_t deadline_ms, struct error *err)
 {
     struct machine *machine = machine_of(instance);
 
     return devices_save(machine, image->folder, deadline_ms, err) &&
-           scratch_save(machine, image, err) &&
-           (!machine->is_copy || machine_memory_gather(instance, gathered, err));
+           scratch_save(machine, image, err) && changes_save(instance, image->folder, err);
 }
 
 /* Memory that is a file in a folder of the machine's own stays where it is: the image becomes that
@@ -74,12 +83,10 @@ bool qemu_save(struct instance *instance, struct saved_image *image, int timeout
 {
     struct machine *machine = machine_of(instance);
     const bool has_name = machine->folder >= 0;
-    AUTO_FD int gathered = -1;
     struct error ignored;
 
     folder_give(machine, image);
-    bool ok = parts_save(instance, image, time_boot_ms() + timeout_ms, &gathered, err);
-    if (!ok) {
+    if (!parts_save(instance, image, time_boot_ms() + timeout_ms, err)) {
         (void)!machine_end(instance, &ignored);
         return error_wrap(err, "save QEMU");
     }
@@ -87,6 +94,7 @@ bool qemu_save(struct instance *instance, struct saved_image *image, int timeout
         return error_wrap(err, "save QEMU");
     if (has_name)
         return true;
-    image->memory = machine->is_copy ? take_fd(&gathered) : take_fd(&machine->memory);
-    return saved_machine_share(instance->host, image, err) || error_wrap(err, "save QEMU");
+    image->memory = take_fd(&machine->memory);
+    return machine->is_copy || saved_machine_share(instance->host, image, err) ||
+           error_wrap(err, "save QEMU");
 }

@@ -51,19 +51,28 @@ static bool open_to_all(int fd, struct error *err)
     return fchmod(fd, 0666) == 0 || error_errno(err, "hand on the machine's memory");
 }
 
+/* Shared memory is mapped as it is. With changes of its own it is nobody else's, and is made one.
+ */
+static bool memfd_take(struct machine *machine, const struct saved_image *image, struct error *err)
+{
+    AUTO_FD int changes = -1;
+
+    if (!saved_changes_open(image, &changes, err))
+        return false;
+    if (changes >= 0)
+        return saved_memory_merge(image, changes, &machine->memory, err);
+    machine->is_copy = true;
+    machine->memory = fcntl(image->memory, F_DUPFD_CLOEXEC, 0);
+    return machine->memory >= 0 || error_errno(err, "hold the saved memory");
+}
+
 static bool memory_take(struct machine *machine, const struct saved_image *image, struct error *err)
 {
-    machine->is_copy = image->memory >= 0;
-    if (machine->is_copy)
-        machine->memory = fcntl(image->memory, F_DUPFD_CLOEXEC, 0);
-    else
-        machine->memory = openat(image->folder, MACHINE_MEMORY, O_RDWR | O_CLOEXEC);
-    if (machine->memory < 0)
-        return error_errno(err, "open the saved memory");
-    if (machine->is_copy)
-        return true;
+    if (image->memory >= 0)
+        return memfd_take(machine, image, err);
+    machine->memory = openat(image->folder, MACHINE_MEMORY, O_RDWR | O_CLOEXEC);
     machine->folder = fcntl(image->folder, F_DUPFD_CLOEXEC, 0);
-    if (machine->folder < 0)
+    if (machine->memory < 0 || machine->folder < 0)
         return error_errno(err, "hold the saved memory");
     return open_to_all(machine->memory, err);
 }
