@@ -264,6 +264,27 @@ TEST(a_file_in_many_pieces_and_a_deep_tree_come_back)
     CHECK(is_tree(&testing, "t.ext4", "t"));
 }
 
+TEST(a_drive_can_be_larger_than_what_is_on_it)
+{
+    TESTING(testing);
+    AUTO_FD int fd = open(testing_path(&testing, "x"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    AUTO_FREE char *tree = alloc_text(testing_path(&testing, "t"));
+    const char *layers[] = {tree};
+    const struct ext4_plan plan = {.layers = layers,
+                                   .n_layers = 1,
+                                   .seed = STR("test"),
+                                   .size_bytes = ((int64_t)16 << 30) + 1};
+    struct stat facts;
+
+    CHECK(testing_sh(&testing, "mkdir t && echo x >t/file"));
+    CHECK(setxattr(tree, "user.note", "n", 1, 0) == 0);
+    CHECK(ext4_write(&plan, fd, &testing.err));
+    CHECK(fstat(fd, &facts) == 0 && facts.st_size == (int64_t)16 << 30);
+    CHECK(facts.st_blocks * 512 < 1 << 20);
+    CHECK(testing_sh(&testing, "e2fsck -fn x >&2 && "
+                               "test \"$(debugfs -R 'cat /file' x 2>/dev/null)\" = x"));
+}
+
 TEST(what_does_not_fit_is_refused)
 {
     TESTING(testing);
