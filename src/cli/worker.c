@@ -82,7 +82,7 @@ static bool worker_status_command(const struct invocation *invocation, int *exit
     AUTO(api_finish) struct api api = {0};
     char host[HOST_NAME_MAX + 1] = "";
     const char *name = getenv("HELMR_WORKER_RESOURCE_ID");
-    struct str worker;
+    struct str worker = {0};
 
     if (!name || !*name)
         name = host;

@@ -65,12 +65,11 @@ static bool file_digest(int fd, const char *path, char hex[SHA256_HEX], struct e
     return true;
 }
 
-/* A file that was read before: it is not read again while it looks the same. */
+/* A file that was taken before: it is not read again while it looks the same. */
 struct known {
     char path[PATH_MAX];
     struct stat facts;
-    char hex[SHA256_HEX];
-    char taken[SHA256_HEX]; /* by this process, for good; or empty */
+    char hex[SHA256_HEX]; /* empty: none was taken yet */
 };
 
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -96,50 +95,50 @@ static struct known *known_of(const char *path)
     return made;
 }
 
-static bool known_read(struct known *file, struct error *err)
+static bool recall(const char *path, const struct stat *facts, char hex[SHA256_HEX])
 {
-    AUTO_FD int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    struct stat facts;
-
-    if (fd < 0 || fstat(fd, &facts) != 0)
-        return error_errno(err, "open %s", file->path);
-    if (file->hex[0] && looks_the_same(&file->facts, &facts))
-        return true;
-    file->facts = facts;
-    file->hex[0] = '\0';
-    return file_digest(fd, file->path, file->hex, err);
+    pthread_mutex_lock(&known_lock);
+    const struct known *file = known_of(path);
+    bool is_same = file->hex[0] && looks_the_same(&file->facts, facts);
+    memcpy(hex, file->hex, SHA256_HEX);
+    pthread_mutex_unlock(&known_lock);
+    return is_same;
 }
 
 /* What is running was started from one kernel, and says so to others: it takes no second one. */
-static bool known_take(struct known *file, struct str wanted, struct error *err)
+static bool take(const char *path, const struct stat *facts, const char hex[SHA256_HEX])
 {
-    if (!known_read(file, err))
-        return false;
-    if (!str_equal(wanted, str_of(file->hex)))
-        return error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", file->path);
-    if (file->taken[0] && strcmp(file->taken, file->hex) != 0)
-        return error_set(err, ERR_CONFLICT, "%.160s was replaced: start the worker anew",
-                         file->path);
-    memcpy(file->taken, file->hex, SHA256_HEX);
-    return true;
+    pthread_mutex_lock(&known_lock);
+    struct known *file = known_of(path);
+    bool is_fine = !file->hex[0] || strcmp(file->hex, hex) == 0;
+    if (is_fine) {
+        file->facts = *facts;
+        memcpy(file->hex, hex, SHA256_HEX);
+    }
+    pthread_mutex_unlock(&known_lock);
+    return is_fine;
 }
 
 static bool check_file(const char *folder, struct str list, const char *name, char path[PATH_MAX],
                        char hex[SHA256_HEX], struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
+    struct stat facts;
     struct str wanted;
 
     if (!json_find_text(list, name, &arena, &wanted))
         return error_set(err, ERR_INVALID, "%.100s/artefacts.json names no %s", folder, name);
     if (!path_join(folder, name, path, err))
         return false;
-    pthread_mutex_lock(&known_lock);
-    struct known *file = known_of(path);
-    bool ok = known_take(file, wanted, err);
-    memcpy(hex, file->hex, SHA256_HEX);
-    pthread_mutex_unlock(&known_lock);
-    return ok;
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) != 0)
+        return error_errno(err, "open %s", path);
+    if (!recall(path, &facts, hex) && !file_digest(fd, path, hex, err))
+        return false;
+    if (!str_equal(wanted, str_of(hex)))
+        return error_set(err, ERR_INVALID, "%.160s is not what artefacts.json says", path);
+    return take(path, &facts, hex) ||
+           error_set(err, ERR_CONFLICT, "%.160s was replaced: start the worker anew", path);
 }
 
 static bool read_list(const char *folder, char **text, struct error *err)

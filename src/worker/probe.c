@@ -90,7 +90,7 @@ static bool choose_for_builds(struct search *search, enum engine_kind runs, stru
 bool probe_choose(struct worker *worker, struct error *err)
 {
     struct search search = {.worker = worker};
-    enum engine_kind runs;
+    enum engine_kind runs = ENGINE_KIND_COUNT;
 
     return choose_for_runs(&search, &runs, err) &&
            (!settings_has_role(worker->settings, "build") || choose_for_builds(&search, runs, err));
