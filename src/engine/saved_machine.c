@@ -51,6 +51,13 @@ static bool damaged(struct error *err, const char *what)
     return error_set(err, ERR_DAMAGED, "the saved machine %s", what);
 }
 
+/* A machine that saves itself may have put there what it likes: nothing is followed or waited for.
+ */
+static int open_saved(const struct saved_image *image, const char *name)
+{
+    return openat(image->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 static void close_all(int fds[MACHINE_FILES])
 {
     for (size_t i = 0; i < MACHINE_FILES; i++)
@@ -60,15 +67,15 @@ static void close_all(int fds[MACHINE_FILES])
 bool saved_scratch_open(const struct saved_image *image, int *fd, struct error *err)
 {
     *fd = image->scratch >= 0 ? fcntl(image->scratch, F_DUPFD_CLOEXEC, 0)
-                              : openat(image->folder, MACHINE_SCRATCH, O_RDONLY | O_CLOEXEC);
+                              : open_saved(image, MACHINE_SCRATCH);
     return *fd >= 0 || error_errno(err, "open the disk of a saved machine");
 }
 
 bool saved_scratch_make(const struct saved_image *image, int *fd, struct error *err)
 {
-    *fd = image->scratch >= 0
-              ? fcntl(image->scratch, F_DUPFD_CLOEXEC, 0)
-              : openat(image->folder, MACHINE_SCRATCH, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = image->scratch >= 0 ? fcntl(image->scratch, F_DUPFD_CLOEXEC, 0)
+                              : openat(image->folder, MACHINE_SCRATCH,
+                                       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     return (*fd >= 0 && ftruncate(*fd, 0) == 0) ||
            error_errno(err, "make the disk of a saved machine");
 }
@@ -78,7 +85,7 @@ bool saved_changes_open(const struct saved_image *image, int *fd, struct error *
     *fd = -1;
     if (image->memory < 0)
         return true;
-    *fd = openat(image->folder, MACHINE_CHANGES, O_RDONLY | O_CLOEXEC);
+    *fd = open_saved(image, MACHINE_CHANGES);
     return *fd >= 0 || errno == ENOENT || error_errno(err, "open the changes of a saved machine");
 }
 
@@ -101,12 +108,12 @@ static bool open_file(const struct saved_image *image, size_t i, struct reader *
     if (i == MACHINE_FILE_SCRATCH && !saved_scratch_open(image, &reader->fds[i], err))
         return false;
     if (i != MACHINE_FILE_SCRATCH)
-        reader->fds[i] = is_apart ? fcntl(image->memory, F_DUPFD_CLOEXEC, 0)
-                                  : openat(image->folder, files[i].name, O_RDONLY | O_CLOEXEC);
+        reader->fds[i] =
+            is_apart ? fcntl(image->memory, F_DUPFD_CLOEXEC, 0) : open_saved(image, files[i].name);
     if (reader->fds[i] < 0 || fstat(reader->fds[i], &about) != 0)
         return error_errno(err, "open the %s of a saved machine", files[i].name);
     if (!S_ISREG(about.st_mode) || about.st_size > files[i].max_size)
-        return damaged(err, "is too large");
+        return damaged(err, "has a file that is none, or too large");
     reader->head.sizes[i] = htobe64((uint64_t)about.st_size);
     return true;
 }
@@ -143,7 +150,8 @@ static bool next_run(struct reader *reader, struct error *err)
     if (reader->data.len == 0) {
         offset = reader->sparse.size;
         sparse_reader_finish(&reader->sparse);
-        if (++reader->file < MACHINE_FILES &&
+        reader->file++;
+        if (reader->file < MACHINE_FILES &&
             !sparse_reader_init(&reader->sparse, reader->fds[reader->file], err))
             return false;
     }
@@ -233,7 +241,8 @@ static bool end_file(struct writer *writer, uint64_t offset, struct error *err)
     if (offset != (uint64_t)writer->sizes[writer->file])
         return damaged(err, "has a file that ends too early");
     writer->at = 0;
-    if (++writer->file == MACHINE_FILES)
+    writer->file++;
+    if (writer->file == MACHINE_FILES)
         writer->phase = PHASE_OVER;
     return true;
 }
@@ -373,7 +382,7 @@ bool saved_machine_share(struct engine_host *host UNUSED, struct saved_image *im
 {
     if (image->memory >= 0)
         return changes_join(image, err) && seal(image->memory, err);
-    AUTO_FD int from = openat(image->folder, MACHINE_MEMORY, O_RDONLY | O_CLOEXEC);
+    AUTO_FD int from = open_saved(image, MACHINE_MEMORY);
     AUTO_FD int to = memfd_create("helmr-template", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (from < 0 || to < 0)
         return error_errno(err, "open the memory of a saved machine");

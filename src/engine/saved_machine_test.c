@@ -196,6 +196,27 @@ TEST(an_image_without_one_of_its_files_is_no_machine)
     CHECK(!read_image(&image, &out, &err) && err.code == ERR_DAMAGED);
 }
 
+TEST(what_is_no_file_is_not_followed)
+{
+    AUTO(saved_image_finish) struct saved_image image = SAVED_IMAGE_NONE;
+    AUTO(buf_finish) struct buf out = {.max = STREAM_MAX};
+    struct error err;
+
+    const char *why = make_image(&image);
+    if (why)
+        SKIP(why);
+    fill_image(&image);
+    CHECK(unlinkat(image.folder, MACHINE_DEVICES, 0) == 0);
+    CHECK(symlinkat("/etc/hostname", image.folder, MACHINE_DEVICES) == 0);
+    CHECK(!read_image(&image, &out, &err) && err.sys == ELOOP);
+    CHECK(unlinkat(image.folder, MACHINE_DEVICES, 0) == 0);
+    CHECK(mkfifoat(image.folder, MACHINE_DEVICES, 0600) == 0);
+    CHECK(!read_image(&image, &out, &err) && err.code == ERR_DAMAGED);
+    CHECK(unlinkat(image.folder, MACHINE_MEMORY, 0) == 0);
+    CHECK(symlinkat("/etc/hostname", image.folder, MACHINE_MEMORY) == 0);
+    CHECK(!saved_machine_share(NULL, &image, &err) && err.sys == ELOOP);
+}
+
 TEST(a_stream_cut_anywhere_is_refused)
 {
     AUTO(saved_image_finish) struct saved_image from = SAVED_IMAGE_NONE;
