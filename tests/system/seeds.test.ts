@@ -1,5 +1,5 @@
 // The images of the documents, as they are printed there: tools from npm and Debian, dependencies
-// by bun with a cache that outlives the image.
+// by bun with a cache that outlives the image. And the task of the documents, which asks a person.
 import assert from "node:assert/strict";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { rmSync, writeFileSync } from "node:fs";
@@ -13,6 +13,7 @@ import { outside } from "./lib/outside.ts";
 import { giveBaseImages, startOwn } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
+import { noSandbox, parked, restart, succeeded } from "./lib/waiting.ts";
 
 const { skip = false } = await outside();
 
@@ -57,7 +58,7 @@ suite("the images of the documents", { skip }, () => {
   let work = "";
 
   before(async () => {
-    own = await startOwn(scope);
+    own = await startOwn(scope, { env: { HELMR_WAIT_HOT_TIME: "1s" } });
     work = `${own.place.dataDir}/worker`;
   });
   after(() => rmSync(folder, { recursive: true }));
@@ -113,6 +114,35 @@ suite("the images of the documents", { skip }, () => {
     const steps = ran(first.get(agent.name) as Deployed);
     assert.ok(steps.some((name) => name.includes("apt-get")));
     assert.ok(!steps.some((name) => name.includes("npm install")), steps.join("\n"));
+  });
+
+  test("a review waits, everything is stopped and started, and it is posted", async () => {
+    const key = "sk-of-the-example";
+    /* Its image is the one of repo-agent. */
+    const version = await own.printed(["deploy", `${projects}review-pr`]);
+    assert.match(version, /^\d{8}\.\d+\n$/);
+    await own.printed(["secret", "set", "OPENAI_API_KEY"], { input: key });
+    const payload = '{"owner":"OWNER","repo":"REPO","prNumber":123}';
+    const secret = "OPENAI_API_KEY=vault:OPENAI_API_KEY";
+    const args = ["run", "review-pr", "--payload-json", payload, "--secret", secret];
+    const printed = await own.printed(args);
+    assert.match(printed, /^[0-9a-f-]{36}\n$/);
+    const id = printed.trim();
+    const wait = await parked(own, id);
+    await noSandbox(own);
+    assert.equal(wait.metadata.prompt, "Post this review to GitHub?");
+    await restart(own);
+    await own.printed(["resume", "respond", wait.id, "--value", '{"approved":true}']);
+    await succeeded(own, id);
+    assert.equal(await own.printed(["diff", id]), "A review-summary.txt\n");
+    const summary = `reviewed #123 in /workspace with a token of ${key.length} characters`;
+    assert.match(await own.printed(["diff", id, "--patch"]), new RegExp(`^\\+${summary}$`, "m"));
+
+    const second = (await own.printed(args)).trim();
+    const { id: waitId } = await parked(own, second);
+    await own.printed(["resume", "respond", waitId, "--value", '{"approved":false}']);
+    await succeeded(own, second);
+    assert.equal(await own.printed(["diff", second]), "");
   });
 
   test("after a change of a copied file only later steps run, with a warm cache", async (t) => {

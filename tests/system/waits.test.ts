@@ -5,14 +5,11 @@ import { createHash } from "node:crypto";
 import { before, suite, test } from "node:test";
 import { AuthError, HelmrApiError } from "@helmr/sdk";
 import { examples, projects } from "./lib/helmr.ts";
-import { outside } from "./lib/outside.ts";
-import { startOwn, until } from "./lib/own.ts";
+import { startOwn } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
 import { countOf, happened, noSandbox, parked, restart, sandboxes } from "./lib/waiting.ts";
 import { start, succeeded, waiting } from "./lib/waiting.ts";
-
-const { skip = false } = await outside();
 
 const shortHash = (value: string): string =>
   createHash("sha256").update(value).digest("hex").slice(0, 16);
@@ -293,45 +290,6 @@ suite("waits that are answered while the sandbox is there", () => {
     const { output } = await succeeded(own, id);
     assert.deepEqual(output, { published: true, file: "RELEASE_NOTES.md" });
     assert.equal(await own.printed(["diff", id]), "A RELEASE_NOTES.md\n");
-  });
-
-  test("nothing is left", () => own.stopClean());
-});
-
-suite("the example of the documents", { skip }, () => {
-  const scope = declaredScope();
-  const key = "sk-of-the-example";
-  let own: Own;
-
-  before(async () => {
-    own = await startOwn(scope, { env: { HELMR_WAIT_HOT_TIME: "1s" } });
-  });
-
-  test("a review waits, everything is stopped and started, and it is posted", async () => {
-    const version = await own.printed(["deploy", `${projects}review-pr`]);
-    assert.match(version, /^\d{8}\.\d+\n$/);
-    await own.printed(["secret", "set", "OPENAI_API_KEY"], { input: key });
-    const payload = '{"owner":"OWNER","repo":"REPO","prNumber":123}';
-    const secret = "OPENAI_API_KEY=vault:OPENAI_API_KEY";
-    const args = ["run", "review-pr", "--payload-json", payload, "--secret", secret];
-    const printed = await own.printed(args);
-    assert.match(printed, /^[0-9a-f-]{36}\n$/);
-    const id = printed.trim();
-    const wait = await parked(own, id);
-    await until("no sandbox", () => sandboxes(own).length === 0);
-    assert.equal(wait.metadata.prompt, "Post this review to GitHub?");
-    await restart(own);
-    await own.printed(["resume", "respond", wait.id, "--value", '{"approved":true}']);
-    await succeeded(own, id);
-    assert.equal(await own.printed(["diff", id]), "A review-summary.txt\n");
-    const summary = `reviewed #123 in /workspace with a token of ${key.length} characters`;
-    assert.match(await own.printed(["diff", id, "--patch"]), new RegExp(`^\\+${summary}$`, "m"));
-
-    const second = (await own.printed(args)).trim();
-    const { id: waitId } = await parked(own, second);
-    await own.printed(["resume", "respond", waitId, "--value", '{"approved":false}']);
-    await succeeded(own, second);
-    assert.equal(await own.printed(["diff", second]), "");
   });
 
   test("nothing is left", () => own.stopClean());
