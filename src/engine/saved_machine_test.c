@@ -296,7 +296,7 @@ TEST(a_run_outside_of_its_file_is_refused)
         SKIP(why);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         begin_stream(&stream, MEMORY, 0, 0);
-        add_run(&stream, bad[i].offset, bad[i].len, 2 * SPARSE_BLOCK);
+        add_run(&stream, bad[i].offset, bad[i].len, KIB(8));
         CHECK(is_damaged(&stream));
     }
 }

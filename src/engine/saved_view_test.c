@@ -38,7 +38,7 @@ static bool fill_memory(int memory, struct error *err)
     for (size_t i = 0; i < SPARSE_RUN_MAX; i++)
         bytes[i] = (char)(i % 251 + 1);
     return sparse_write(memory, SPARSE_BLOCK, (struct str){bytes, SPARSE_BLOCK}, err) &&
-           sparse_write(memory, 3 * SPARSE_BLOCK, (struct str){bytes, 100}, err) &&
+           sparse_write(memory, KIB(12), (struct str){bytes, 100}, err) &&
            sparse_write(memory, SPARSE_RUN_MAX / 2, (struct str){bytes, SPARSE_RUN_MAX}, err) &&
            sparse_write(memory, MEMORY - 5, STR("end.."), err);
 }
@@ -84,7 +84,7 @@ TEST(every_place_of_memory_is_as_the_stream_has_it)
                            !saved_view_find(view, UINT64_MAX - 2, 4, room, &bytes);
     saved_view_close(view);
     /* What follows is the end of memory, two runs of others and their ends. */
-    CHECK(end == stream.len - 5 * RUN - 2 * strlen("not of memory"));
+    CHECK(end == stream.len - (size_t)5 * RUN - 2 * strlen("not of memory"));
     CHECK(is_equal && knows_its_end && knows_its_begin);
 }
 

@@ -61,14 +61,14 @@ TEST(only_blocks_that_are_not_zero_are_read)
 {
     AUTO(buf_finish) struct buf runs = {.max = KIB(4)};
     AUTO_FD int fd = make_file(WHOLE);
-    const char zeros[4 * SPARSE_BLOCK] = {0};
+    const char zeros[KIB(16)] = {0};
 
     CHECK(fd >= 0);
-    put(fd, 3 * SPARSE_BLOCK + 5, "x", 1);
-    put(fd, 4 * SPARSE_BLOCK, "x", 1);
-    put(fd, 8 * SPARSE_BLOCK, zeros, sizeof zeros); /* there, and nothing */
-    put(fd, 9 * SPARSE_BLOCK - 1, "x", 1);
-    put(fd, 10 * SPARSE_BLOCK, "x", 1);
+    put(fd, KIB(12) + 5, "x", 1);
+    put(fd, KIB(16), "x", 1);
+    put(fd, KIB(32), zeros, sizeof zeros); /* there, and nothing */
+    put(fd, KIB(36) - 1, "x", 1);
+    put(fd, KIB(40), "x", 1);
     put(fd, WHOLE - 1, "x", 1);
     list_runs(fd, &runs);
     CHECK_STR(runs.bytes, "12288+8192 32768+4096 40960+4096 5242880+77 ");
@@ -77,12 +77,12 @@ TEST(only_blocks_that_are_not_zero_are_read)
 TEST(a_run_ends_where_the_next_mebibyte_begins)
 {
     AUTO(buf_finish) struct buf runs = {.max = KIB(4)};
-    AUTO_FREE char *ones = alloc(2 * SPARSE_RUN_MAX);
+    AUTO_FREE char *ones = alloc(MIB(2));
     AUTO_FD int fd = make_file(WHOLE);
 
     CHECK(fd >= 0);
-    memset(ones, 1, 2 * SPARSE_RUN_MAX);
-    put(fd, SPARSE_RUN_MAX / 2, ones, 2 * SPARSE_RUN_MAX);
+    memset(ones, 1, MIB(2));
+    put(fd, SPARSE_RUN_MAX / 2, ones, MIB(2));
     list_runs(fd, &runs);
     CHECK_STR(runs.bytes, "524288+524288 1048576+1048576 2097152+524288 ");
 }
@@ -96,14 +96,14 @@ TEST(two_files_are_read_as_the_one_they_make)
         char value;
         bool is_over;
     } parts[] = {
-        {0,                      3 * SPARSE_BLOCK, 1, false},
-        {2 * SPARSE_BLOCK,       2 * SPARSE_BLOCK, 2, true },
-        {8 * SPARSE_BLOCK,       6 * SPARSE_BLOCK, 3, false},
-        {9 * SPARSE_BLOCK,       SPARSE_BLOCK,     0, true },
-        {11 * SPARSE_BLOCK,      SPARSE_BLOCK,     4, true },
-        {SPARSE_RUN_MAX / 2,     SPARSE_RUN_MAX,   5, true },
-        {3 * SPARSE_RUN_MAX / 2, SPARSE_RUN_MAX,   6, false},
-        {5 * SPARSE_RUN_MAX,     77,               7, true },
+        {0,                  KIB(12),        1, false},
+        {KIB(8),             KIB(8),         2, true },
+        {KIB(32),            KIB(24),        3, false},
+        {KIB(36),            SPARSE_BLOCK,   0, true },
+        {KIB(44),            SPARSE_BLOCK,   4, true },
+        {SPARSE_RUN_MAX / 2, SPARSE_RUN_MAX, 5, true },
+        {MIB(3) / 2,         SPARSE_RUN_MAX, 6, false},
+        {MIB(5),             77,             7, true },
     };
     AUTO(buf_finish) struct buf apart = {.max = KIB(4)};
     AUTO(buf_finish) struct buf whole = {.max = KIB(4)};
@@ -141,15 +141,15 @@ TEST(a_copy_is_equal_and_takes_no_more)
     AUTO_FREE char *got = alloc(WHOLE), *want = alloc(WHOLE);
     AUTO_FD int from = make_file(WHOLE);
     AUTO_FD int to = make_file(0);
-    const char zeros[64 * SPARSE_BLOCK] = {0};
+    const char zeros[KIB(256)] = {0};
     struct stat before, after;
     struct error err;
 
     put(from, 7, "one", 3);
-    put(from, 2 * SPARSE_RUN_MAX - 2, "two", 3);
-    put(from, 3 * SPARSE_RUN_MAX, zeros, sizeof zeros);
+    put(from, MIB(2) - 2, "two", 3);
+    put(from, MIB(3), zeros, sizeof zeros);
     put(from, WHOLE - 5, "three", 5);
-    CHECK(sparse_copy(from, to, &err));
+    CHECK(from >= 0 && to >= 0 && sparse_copy(from, to, &err));
     CHECK(fstat(from, &before) == 0 && fstat(to, &after) == 0);
     CHECK(after.st_size == WHOLE && after.st_blocks < before.st_blocks);
     CHECK(pread(from, want, WHOLE, 0) == WHOLE && pread(to, got, WHOLE, 0) == WHOLE);
@@ -165,9 +165,9 @@ TEST(a_file_that_shrinks_while_it_is_read_is_refused)
     int64_t offset;
 
     put(fd, 0, "x", 1);
-    put(fd, 2 * SPARSE_RUN_MAX, "x", 1);
+    put(fd, MIB(2), "x", 1);
     CHECK(sparse_reader_init(&reader, fd, &err) && sparse_read(&reader, &offset, &bytes, &err));
-    CHECK(ftruncate(fd, 2 * SPARSE_RUN_MAX + 1) == 0);
+    CHECK(ftruncate(fd, MIB(2) + 1) == 0);
     CHECK(!sparse_read(&reader, &offset, &bytes, &err) && err.code == ERR_DAMAGED);
 }
 
