@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -72,9 +73,14 @@ static bool write_word(const char *path, const char *word, struct error *err)
     return fd_write_all(fd, str_of(word), err);
 }
 
-/* Whoever uses all the memory, it is not the agent that goes. */
-static bool spare_agent(struct error *err)
+/* Whoever uses all the memory, it is not the agent that goes. How many processes there may be is
+ * said by a control group, and not once more for each user by the size of the machine. */
+static bool set_limits(struct error *err)
 {
+    const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
+
+    if (setrlimit(RLIMIT_NPROC, &any) != 0)
+        return error_errno(err, "the limit of processes");
     return write_word("/proc/self/oom_score_adj", "-1000", err);
 }
 
@@ -92,7 +98,7 @@ static bool read_line(struct boot *boot, struct error *err)
 bool boot_begin(struct boot *boot, struct error *err)
 {
     *boot = (struct boot){0};
-    return enter_root(err) && mount_places(err) && open_stdio(err) && spare_agent(err) &&
+    return enter_root(err) && mount_places(err) && open_stdio(err) && set_limits(err) &&
            read_line(boot, err) &&
            modules_each("/modules", boot->line.transport, module_load, err) &&
            transport_open(&boot->transport, boot->line.transport, err);

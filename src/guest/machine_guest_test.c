@@ -65,6 +65,11 @@ IN_MACHINE(a_program_sees_the_contract_of_every_engine)
     CHECK(has(&machine, "below\n"));
     CHECK(runs(ARGV("probe", "cat", "/proc/self/cgroup"), ""));
     CHECK(has(&machine, "0::/\n"));
+    CHECK(runs(ARGV("probe", "cat", "/proc/sys/kernel/random/boot_id"), ""));
+    CHECK(has(&machine, "01234567-89ab-cdef-0123-456789abcdef\n"));
+    CHECK(runs(ARGV("probe", "cat", "/proc/self/limits"), ""));
+    CHECK(has(&machine, "Max processes             unlimited"));
+    CHECK(has(&machine, "Max core file size        0 "));
     CHECK(runs(ARGV("probe", "cat", "/proc/self/oom_score_adj"), ""));
     CHECK(has(&machine, "0\n"));
 }
