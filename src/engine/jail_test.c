@@ -114,7 +114,7 @@ TEST(nothing_starts_in_a_jail_whose_worker_is_gone)
     CHECK(process_start(&spec, &other, &err));
     int stand_in = dup(other.pidfd);
     CHECK(process_wait(&other, RUN_MS, &status, &err));
-    CHECK(dup2(stand_in, scene.jail.worker) >= 0);
+    CHECK(stand_in >= 0 && dup2(stand_in, scene.jail.worker) >= 0);
     close(stand_in);
     CHECK(!inside(&scene, "true", &out, &err) && err.code == ERR_CANCELLED);
 }

@@ -12,7 +12,13 @@
 #include "engine/net/netns.h"
 #include "engine/net/pool.h"
 
-enum { GATEWAY = 0xc6120001, GUEST = 0xc6120002, ANSWER_MS = 10000, SILENCE_MS = 300 };
+enum {
+    GATEWAY = 0xc6120001,
+    GUEST = 0xc6120002,
+    STRANGER = 0xc6120012,
+    ANSWER_MS = 10000,
+    SILENCE_MS = 300
+};
 
 struct echo {
     struct virtio_net_hdr head;
@@ -112,7 +118,7 @@ TEST(a_tap_reaches_its_gateway_from_the_guests_address_only)
     id_make(spec.id);
     CHECK(network_take(host->networks, &spec, NETWORK_TAP, &network, &err));
     bool is_heard = is_answered(network_tap_fd(network), GUEST, ANSWER_MS);
-    bool is_spoofed = is_answered(network_tap_fd(network), GUEST + 16, SILENCE_MS);
+    bool is_spoofed = is_answered(network_tap_fd(network), STRANGER, SILENCE_MS);
     bool holds = network_rules_hold(network);
 
     /* While somebody has it, nobody else can; once left for a user, it can be opened by name. */

@@ -48,13 +48,14 @@ bool qmp_parse(struct str line, struct arena *arena, struct qmp_message *message
 {
     struct words words;
 
+    *message = (struct qmp_message){0};
     if (!json_read(line, message_fields, &words, sizeof(words), arena, err))
         return error_wrap(err, "the monitor");
 
     int n = words.has_qmp + words.has_result + words.has_error + words.has_event;
     if (n != 1)
         return error_set(err, ERR_INVALID, "the monitor said %d things at once", n);
-    *message = (struct qmp_message){.id = words.has_id ? words.id : 0};
+    message->id = words.has_id ? words.id : 0;
     if (words.has_qmp)
         message->kind = QMP_GREETING;
     if (words.has_event) {
@@ -153,7 +154,7 @@ static bool transmit(struct qmp *qmp, struct str text, int file, struct error *e
 static bool command(struct qmp *qmp, const char *name, const char *arguments, int file,
                     struct arena *arena, struct str *body, int64_t deadline_ms, struct error *err)
 {
-    struct qmp_message answer;
+    struct qmp_message answer = {0};
     char text[COMMAND_MAX];
 
     if (qmp->fd < 0)
@@ -186,7 +187,7 @@ static bool plain(struct qmp *qmp, const char *name, const char *arguments, int 
 bool qmp_greet(struct qmp *qmp, int64_t deadline_ms, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct qmp_message greeting;
+    struct qmp_message greeting = {0};
 
     if (qmp->fd < 0)
         return error_set(err, ERR_UNAVAILABLE, "there is no monitor");
@@ -211,7 +212,7 @@ bool qmp_status(struct qmp *qmp, char status[QMP_STATUS_ROOM], int64_t deadline_
                 struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct str body, text;
+    struct str body = {0}, text = {0};
 
     if (!command(qmp, "query-status", NULL, -1, &arena, &body, deadline_ms, err))
         return false;

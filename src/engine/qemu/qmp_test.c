@@ -10,10 +10,15 @@
 #include "base/test.h"
 #include "base/time.h"
 
-enum { PATIENCE_MS = 60000, SHORT_MS = 50 };
+enum { PATIENCE_MS = 60000, SHORT_MS = 50, FLOOD = 2 * QMP_LINE_MAX };
 
 #define GREETING \
     "{\"QMP\": {\"version\": {\"qemu\": {\"major\": 7}}, \"capabilities\": [\"oob\"]}}\r\n"
+
+/* An event may come before any answer. */
+static const char stopped[] =
+    "{\"timestamp\": {\"seconds\": 1, \"microseconds\": 2}, \"event\": \"STOP\"}\r\n"
+    "{\"return\": {}, \"id\": 2}\r\n";
 
 /* A monitor with a script: what is said first, then one answer after each command. */
 struct monitor {
@@ -81,12 +86,10 @@ TEST(commands_go_out_and_answers_come_back)
 {
     struct monitor monitor = {
         .first = GREETING,
-        .answers =
-            {"{\"return\": {}, \"id\": 1}\r\n",
-                      "{\"timestamp\": {\"seconds\": 1, \"microseconds\": 2}, \"event\": \"STOP\"}\r\n"
-             "{\"return\": {}, \"id\": 2}\r\n", "{\"return\": {\"status\": \"paused\", \"running\": false}, \"id\": 3}\r\n",
-                      "{\"return\": {\"fd\": 9, \"fdset-id\": 1}, \"id\": 4}\r\n", "{\"return\": {}, \"id\": 5}\r\n", "{\"return\": {}, \"id\": 6}\r\n",
-                      "{\"return\": {}, \"id\": 7}\r\n"},
+        .answers = {"{\"return\": {}, \"id\": 1}\r\n", stopped,
+                    "{\"return\": {\"status\": \"paused\"}, \"id\": 3}\r\n", "{\"return\": {\"fd\": 9, \"fdset-id\": 1}, \"id\": 4}\r\n",
+                    "{\"return\": {}, \"id\": 5}\r\n", "{\"return\": {}, \"id\": 6}\r\n",
+                    "{\"return\": {}, \"id\": 7}\r\n"},
         .n_answers = 7,
     };
     AUTO(qmp_finish) struct qmp qmp = {.fd = -1};
@@ -155,13 +158,13 @@ TEST(an_answer_that_is_none_is_refused)
 
 TEST(a_line_without_end_is_refused_at_its_bound)
 {
-    AUTO_FREE char *flood = alloc(2 * QMP_LINE_MAX);
+    AUTO_FREE char *flood = alloc(FLOOD);
     AUTO(qmp_finish) struct qmp qmp = {.fd = -1};
     struct error err = {0};
     pthread_t thread;
 
-    memset(flood, ' ', 2 * QMP_LINE_MAX);
-    flood[2 * QMP_LINE_MAX - 1] = '\0';
+    memset(flood, ' ', FLOOD);
+    flood[FLOOD - 1] = '\0';
     struct monitor monitor = {.first = flood};
     CHECK(monitor_start(&monitor, &thread, &qmp));
     bool greeted = qmp_greet(&qmp, soon(), &err);

@@ -85,7 +85,8 @@ static bool memory_open(struct machine *machine, const struct sandbox_spec *spec
 
     if (image)
         return memory_take(machine, image, err) &&
-               ((fstat(machine->memory, &status) == 0 && status.st_size == size) ||
+               ((machine->memory >= 0 && fstat(machine->memory, &status) == 0 &&
+                 status.st_size == size) ||
                 error_set(err, ERR_INVALID, "the saved memory has another size"));
     machine->memory = memfd_create("helmr-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (machine->memory < 0 || ftruncate(machine->memory, size) < 0)
