@@ -17,7 +17,11 @@
 #include "guest/deliver.h"
 #include "guest/sockets.h"
 
-enum { RESEED_MS = 5000, DNS_PORT = 53, ENTROPY_LEN = 64 };
+enum {
+    RESEED_MS = 60 * 1000, /* the host gives up sooner, if it wants to */
+    DNS_PORT = 53,
+    ENTROPY_LEN = 64,
+};
 
 /* A kernel of our own takes the host's bytes with credit, or the copy would draw what every other
  * one draws. One that draws from the host's generator refuses, and shows that it is alive: two
