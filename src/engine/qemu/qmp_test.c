@@ -16,7 +16,7 @@ enum { PATIENCE_MS = 60000, SHORT_MS = 50, FLOOD = 2 * QMP_LINE_MAX };
     "{\"QMP\": {\"version\": {\"qemu\": {\"major\": 7}}, \"capabilities\": [\"oob\"]}}\r\n"
 
 /* An event may come before any answer. */
-static const char stopped[] =
+static const char event_then_answer[] =
     "{\"timestamp\": {\"seconds\": 1, \"microseconds\": 2}, \"event\": \"STOP\"}\r\n"
     "{\"return\": {}, \"id\": 2}\r\n";
 
@@ -86,7 +86,7 @@ TEST(commands_go_out_and_answers_come_back)
 {
     struct monitor monitor = {
         .first = GREETING,
-        .answers = {"{\"return\": {}, \"id\": 1}\r\n", stopped,
+        .answers = {"{\"return\": {}, \"id\": 1}\r\n", event_then_answer,
                     "{\"return\": {\"status\": \"paused\"}, \"id\": 3}\r\n", "{\"return\": {\"fd\": 9, \"fdset-id\": 1}, \"id\": 4}\r\n",
                     "{\"return\": {}, \"id\": 5}\r\n", "{\"return\": {}, \"id\": 6}\r\n",
                     "{\"return\": {}, \"id\": 7}\r\n"},
