@@ -78,23 +78,34 @@ static bool launch(struct standby *standby, struct place *place, const struct gu
            guest_set_up(place->guest, setup, err) && guest_launch(place->guest, &program, err);
 }
 
-/* What cannot be done ahead is left to the runs: then one is made that has done nothing. */
-static bool make_cold(struct standby *standby, struct place *place, struct error *err)
+static struct guest_setup setup_of(const struct place *place)
 {
-    const struct guest_setup setup = {
+    return (struct guest_setup){
         .spec = &place->kind.spec,
         .config = &place->kind.config,
         .mount = place->kind.mount,
         .shows_platform = true,
     };
+}
 
-    if (!launch(standby, place, &setup, err))
-        return false;
+/* False: what cannot be done ahead is left to the runs, and one is needed that has done nothing. */
+static bool load_ahead(struct place *place, struct error *err)
+{
+    const struct guest_setup setup = setup_of(place);
+
     if (guest_preload(place->guest, &setup, place->kind.module, err))
         return true;
     log_info("nothing loaded ahead", LOG_ERR(err));
     guest_stop(TAKE(place->guest));
-    return launch(standby, place, &setup, err);
+    return false;
+}
+
+static bool make_cold(struct standby *standby, struct place *place, struct error *err)
+{
+    const struct guest_setup setup = setup_of(place);
+
+    return launch(standby, place, &setup, err) &&
+           (load_ahead(place, err) || launch(standby, place, &setup, err));
 }
 
 /* A copy of the template, which is dropped. */
@@ -113,22 +124,32 @@ static struct guest *copy(struct standby *standby, struct template *template,
     return guest;
 }
 
-static bool make_copy(struct standby *standby, struct place *place, struct error *err)
+static bool make_copy(struct standby *standby, struct place *place, const uint8_t key[BLAKE2B_LEN],
+                      struct error *err)
 {
-    struct template *template = template_pool_find(standby->pool, place->key.exact);
+    struct template *template = template_pool_find(standby->pool, key);
 
     if (!template)
         return error_set(err, ERR_NOT_FOUND, "there is no template yet");
     renew(standby, &place->kind.spec);
-    place->guest =
-        copy(standby, template, place->key.exact, &place->kind.spec, &place->failure, err);
+    place->guest = copy(standby, template, key, &place->kind.spec, &place->failure, err);
     return place->guest;
+}
+
+/* The module is imported where all the rest has been done already, if there is such a template. */
+static bool make_grown(struct standby *standby, struct place *place, struct error *err)
+{
+    const uint8_t *plain = place->key.plain;
+
+    return place->kind.module && make_copy(standby, place, plain, err) &&
+           (load_ahead(place, err) || make_copy(standby, place, plain, err));
 }
 
 /* A copy where that works; else one that is started like any other. */
 static bool make(struct standby *standby, struct place *place, struct error *err)
 {
-    return make_copy(standby, place, err) || make_cold(standby, place, err);
+    return make_copy(standby, place, place->key.exact, err) || make_grown(standby, place, err) ||
+           make_cold(standby, place, err);
 }
 
 /* With the lock held; given up while the sandbox starts. */
@@ -161,7 +182,7 @@ static void make_template(struct standby *standby, struct place *wish)
     wish->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
     wish->kind.spec.kind = "template";
-    if (!make_cold(standby, wish, &err) ||
+    if ((!make_grown(standby, wish, &err) && !make_cold(standby, wish, &err)) ||
         !template_make(wish->guest, &wish->kind.spec, &template, &err))
         log_info("no template made", LOG_ERR(&err));
     guest_stop(TAKE(wish->guest));
@@ -282,8 +303,8 @@ void standby_destroy(struct standby *standby)
     free(standby);
 }
 
-static struct place *find(struct standby *standby, const uint8_t exact[BLAKE2B_LEN],
-                          const uint8_t base[BLAKE2B_LEN], enum place_state state)
+static struct place *find(struct standby *standby, const struct standby_key *key,
+                          enum place_state state)
 {
     struct place *similar = NULL;
 
@@ -292,9 +313,9 @@ static struct place *find(struct standby *standby, const uint8_t exact[BLAKE2B_L
 
         if (place->state != state)
             continue;
-        if (memcmp(place->key.exact, exact, BLAKE2B_LEN) == 0)
+        if (memcmp(place->key.exact, key->exact, BLAKE2B_LEN) == 0)
             return place;
-        if (memcmp(place->key.base, base, BLAKE2B_LEN) == 0)
+        if (memcmp(place->key.plain, key->plain, BLAKE2B_LEN) == 0)
             similar = place;
     }
     return similar;
@@ -304,7 +325,7 @@ static struct place *find(struct standby *standby, const uint8_t exact[BLAKE2B_L
  * would wait for the next, which has not begun. */
 static void await_one(struct standby *standby, const struct standby_key *key)
 {
-    struct place *making = find(standby, key->exact, key->base, PLACE_MAKING);
+    struct place *making = find(standby, key, PLACE_MAKING);
     int64_t until = time_boot_ms() + TAKE_WAIT_MS;
 
     if (!making || making->is_awaited)
@@ -321,9 +342,9 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
 
     standby_kind_key(kind, &key);
     pthread_mutex_lock(&standby->lock);
-    if (!find(standby, key.exact, key.base, PLACE_READY))
+    if (!find(standby, &key, PLACE_READY))
         await_one(standby, &key);
-    struct place *place = find(standby, key.exact, key.base, PLACE_READY);
+    struct place *place = find(standby, &key, PLACE_READY);
     if (place) {
         guest = TAKE(place->guest);
         clear(place);
@@ -332,19 +353,16 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
     return guest;
 }
 
-static struct guest *copy_of(struct standby *standby, const struct standby_kind *kind,
-                             struct failure *failure)
+static struct guest *copy_of(struct standby *standby, const uint8_t key[BLAKE2B_LEN],
+                             struct sandbox_spec spec, struct failure *failure)
 {
-    struct sandbox_spec spec = *kind->spec;
-    struct standby_key key;
+    struct template *template = template_pool_find(standby->pool, key);
     struct error err;
 
-    standby_kind_key(kind, &key);
-    struct template *template = template_pool_find(standby->pool, key.exact);
     if (!template)
         return NULL;
     renew(standby, &spec);
-    struct guest *guest = copy(standby, template, key.exact, &spec, failure, &err);
+    struct guest *guest = copy(standby, template, key, &spec, failure, &err);
     if (!guest)
         log_info("no copy of a template", LOG_ERR(&err));
     return guest;
@@ -353,10 +371,11 @@ static struct guest *copy_of(struct standby *standby, const struct standby_kind 
 struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
                            struct failure *failure)
 {
-    const struct standby_kind plain = {kind->spec, kind->config, kind->mount, NULL};
-    struct guest *guest = copy_of(standby, kind, failure);
+    struct standby_key key;
 
-    return guest || !kind->module ? guest : copy_of(standby, &plain, failure);
+    standby_kind_key(kind, &key);
+    struct guest *guest = copy_of(standby, key.exact, *kind->spec, failure);
+    return guest || !kind->module ? guest : copy_of(standby, key.plain, *kind->spec, failure);
 }
 
 struct template *standby_find_template(struct standby *standby, struct str manifest)
@@ -419,6 +438,23 @@ static void wish(struct standby *standby, const struct standby_kind *kind,
     }
 }
 
+/* The plain one first: all tasks of a deployment can use it, and the others grow from it. */
+static void wish_all(struct standby *standby, const struct standby_kind *kind,
+                     const struct standby_key *key)
+{
+    const struct standby_kind plain = {kind->spec, kind->config, kind->mount, NULL};
+    struct template *exact = template_pool_find(standby->pool, key->exact);
+    struct standby_key plain_key;
+
+    template_drop(exact);
+    if (exact)
+        return;
+    standby_kind_key(&plain, &plain_key);
+    wish(standby, &plain, &plain_key);
+    if (kind->module)
+        wish(standby, kind, key);
+}
+
 void standby_want(struct standby *standby, const struct standby_kind *kind)
 {
     struct standby_key key;
@@ -431,6 +467,6 @@ void standby_want(struct standby *standby, const struct standby_kind *kind)
     if (place && place->state == PLACE_EMPTY)
         want(standby, place, kind, &key);
     if (keeps_templates(standby))
-        wish(standby, kind, &key);
+        wish_all(standby, kind, &key);
     pthread_mutex_unlock(&standby->lock);
 }

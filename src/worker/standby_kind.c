@@ -40,10 +40,13 @@ void standby_kind_key(const struct standby_kind *kind, struct standby_key *key)
     hash_str(&hash, kind->config->user);
     for (size_t i = 0; i < kind->config->n_env; i++)
         hash_str(&hash, kind->config->env[i]);
-    blake2b_final(&hash, key->base);
+    blake2b_final(&hash, key->plain);
 
+    memcpy(key->exact, key->plain, sizeof key->exact);
+    if (!kind->module)
+        return;
     blake2b_init(&hash, STR("helmr standby module"));
-    blake2b_update(&hash, (struct str){(const char *)key->base, sizeof key->base});
+    blake2b_update(&hash, (struct str){(const char *)key->plain, sizeof key->plain});
     hash_text(&hash, kind->module);
     blake2b_final(&hash, key->exact);
 }

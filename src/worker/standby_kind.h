@@ -1,8 +1,8 @@
 /* What makes two sandboxes interchangeable: what they are made of, their sizes and rules, and what
  * their Node has loaded.
  *
- * Two keys tell kinds apart. Equal bases differ at most in the module that was imported ahead: one
- * is then as good as the other, only that a run may still have to import its own.
+ * Kinds that are plain alike differ at most in the module that was imported ahead: one is then as
+ * good as the other, only that a run may still have to import its own.
  */
 #pragma once
 
@@ -18,8 +18,9 @@ struct standby_kind {
     const char *module; /* to be imported ahead of a run; NULL: none may be */
 };
 
+/* `plain` is the exact key of the same kind without a module. */
 struct standby_key {
-    uint8_t base[BLAKE2B_LEN], exact[BLAKE2B_LEN];
+    uint8_t plain[BLAKE2B_LEN], exact[BLAKE2B_LEN];
 };
 
 void standby_kind_key(const struct standby_kind *kind, struct standby_key *key);
