@@ -20,6 +20,7 @@ enum {
     PROCESSES_MAX = 16384,
     PROCESSES_SPARE = 128, /* of the kernel's own limit */
     GROUP_PATH_MAX = 256,
+    RUN_PATH_MAX = 96,
     EVENTS_MAX = 4096
 };
 
@@ -91,7 +92,7 @@ static bool open_file(const char *folder, const char *name, int flags, int *fd, 
 
 bool group_make(struct group *group, uint32_t program, struct error *err)
 {
-    char run[GROUP_PATH_MAX];
+    char run[RUN_PATH_MAX];
 
     *group = (struct group)GROUP_NONE;
     snprintf(group->path, sizeof group->path, PROGRAMS "/p%u", program);
@@ -105,7 +106,7 @@ bool group_make(struct group *group, uint32_t program, struct error *err)
 
 void group_remove(struct group *group)
 {
-    char run[GROUP_PATH_MAX];
+    char run[RUN_PATH_MAX];
 
     auto_close(&group->init_fd);
     auto_close(&group->run_fd);
