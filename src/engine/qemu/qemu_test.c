@@ -1,10 +1,15 @@
+#include <arpa/inet.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
 #include <pthread.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "base/time.h"
 #include "engine/fixture.h"
 #include "engine/instance.h"
 #include "engine/kvm.h"
+#include "engine/net/netns.h"
+#include "engine/net/pool.h"
 #include "engine/probe.h"
 #include "engine/qemu/machine.h"
 #include "engine/saved.h"
@@ -128,6 +133,49 @@ TEST(twenty_copies_of_one_machine_live_at_once)
     saved_image_finish(&scene.image);
     fixture_host_close(&scene.host);
     CHECK(fixture_nothing_left(&scene.fixture, scene.tag));
+}
+
+/* In the edge namespace: an echo of the guest's, which comes through the rules as an answer. */
+static bool guest_answers(void *arg, struct error *err)
+{
+    struct sockaddr_in guest = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc6120002)};
+    const struct icmphdr echo = {.type = ICMP_ECHO, .checksum = htons(0xf7ff)};
+    AUTO_FD int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int64_t deadline_ms = *(int64_t *)arg;
+    char packet[256];
+
+    while (fd >= 0 && time_boot_ms() < deadline_ms) {
+        if (sendto(fd, &echo, sizeof(echo), 0, (struct sockaddr *)&guest, sizeof(guest)) < 0)
+            break;
+        if (poll(&ready, 1, 1000) == 1 && recv(fd, packet, sizeof(packet), 0) >= 28 &&
+            packet[20] == ICMP_ECHOREPLY)
+            return true;
+    }
+    return error_errno(err, "no echo of the guest");
+}
+
+TEST(a_copy_is_reached_over_its_own_tap)
+{
+    AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};
+    struct instance *copies[2] = {NULL};
+    struct error err = {0};
+    bool is_reached[2] = {false};
+
+    const char *why = scene_open(&scene, &err);
+    if (why)
+        SKIP(why);
+    bool ok = scene.host && template_make(&scene, &err);
+    for (int i = 0; ok && i < 2; i++) {
+        ok = copy_wake(&scene, &scene.image, &copies[i], &err);
+        is_reached[i] = ok && netns_run(copies[i]->network->edge_fd, guest_answers,
+                                        &scene.spec.deadline_ms, &err);
+    }
+    struct error ignored;
+    for (int i = 0; i < 2; i++)
+        ok &= copies[i] && instance_destroy(copies[i], &ignored);
+    CHECK_STR(err.text, "");
+    CHECK(ok && is_reached[0] && is_reached[1]);
 }
 
 /* Pauses and saves it once more, into an empty image. */

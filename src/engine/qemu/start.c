@@ -328,6 +328,14 @@ void boot_turn_give(struct engine_host *host)
     pthread_mutex_unlock(&host->mutex);
 }
 
+/* A process that ends closes its channel first, which can be read then as well. */
+static bool has_said(int channel)
+{
+    char byte;
+
+    return recv(channel, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
 bool machine_await_hello(struct instance *instance, int64_t deadline_ms, struct error *err)
 {
     struct pollfd ready[] = {
@@ -336,9 +344,11 @@ bool machine_await_hello(struct instance *instance, int64_t deadline_ms, struct 
     };
     int64_t left = deadline_ms - time_boot_ms();
 
-    if (left <= 0 || poll(ready, COUNT_OF(ready), (int)left) <= 0)
+    while (left > 0 && poll(ready, COUNT_OF(ready), (int)left) <= 0)
+        left = deadline_ms - time_boot_ms();
+    if (left <= 0)
         return error_set(err, ERR_TIMEOUT, "the guest did not say hello in time");
-    if (ready[0].revents & POLLIN && !(ready[1].revents & POLLIN))
+    if (has_said(instance->channel))
         return true;
 
     struct str tail = str_trim(instance_log_tail(instance), STR("\n"));
