@@ -47,10 +47,10 @@ bool guest_preload(struct guest *guest, const struct guest_setup *setup, const c
 
 void guest_take_preloaded(struct guest *guest, const struct message_preloaded *preloaded)
 {
-    struct str text = preloaded->text.len ? preloaded->text : STR("it failed");
+    struct str none = {0}, text = preloaded->text.len ? preloaded->text : STR("it failed");
 
     guest->has_preloaded = true;
-    guest->preload_error = preloaded->ok ? (struct str){0} : guest_keep(guest, text);
+    guest->preload_error = preloaded->ok ? none : guest_keep(guest, text);
 }
 
 void guest_set_preloaded(struct guest *guest, const char *module)
