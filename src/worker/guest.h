@@ -203,6 +203,10 @@ bool guest_meet(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN],
 /* Before the program may go on anywhere: time, entropy, identity and network are as of now. */
 bool guest_reestablish(struct guest *guest, bool has_network, struct error *err) MUST_USE;
 
+/* The same in two parts, with time between them for something else. */
+bool guest_reestablish_begin(struct guest *guest, bool has_network, struct error *err) MUST_USE;
+bool guest_reestablish_end(struct guest *guest, struct error *err) MUST_USE;
+
 /* The same for one that was never paused: done when its adapter is at the gate. */
 bool guest_reestablish_again(struct guest *guest, struct error *err) MUST_USE;
 

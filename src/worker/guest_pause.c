@@ -144,7 +144,7 @@ bool guest_meet(struct guest *guest, const uint8_t nonce[GUEST_NONCE_LEN], struc
     return meet_again(guest, nonce, err) || guest_fail(guest, "restore", "boot_failed", err);
 }
 
-bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
+bool guest_reestablish_begin(struct guest *guest, bool has_network, struct error *err)
 {
     static const struct str dns = STR("198.18.0.1");
     char entropy[64], machine_id[33], boot_id[ID_TEXT];
@@ -162,9 +162,19 @@ bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
         .dns = {&dns,    has_network   },
     };
     guest->is_reestablished = false;
-    return (guest_send(guest, MESSAGE_REESTABLISH, &message, err) &&
-            guest_wait_for(guest, &guest->is_reestablished, guest_until(guest, ANSWER_MS), err)) ||
+    return guest_send(guest, MESSAGE_REESTABLISH, &message, err) ||
            guest_fail(guest, "reestablish", "agent_unhealthy", err);
+}
+
+bool guest_reestablish_end(struct guest *guest, struct error *err)
+{
+    return guest_wait_for(guest, &guest->is_reestablished, guest_until(guest, ANSWER_MS), err) ||
+           guest_fail(guest, "reestablish", "agent_unhealthy", err);
+}
+
+bool guest_reestablish(struct guest *guest, bool has_network, struct error *err)
+{
+    return guest_reestablish_begin(guest, has_network, err) && guest_reestablish_end(guest, err);
 }
 
 bool guest_reestablish_again(struct guest *guest, struct error *err)

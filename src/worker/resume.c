@@ -101,7 +101,7 @@ static bool wake_up(struct run *run, struct error *err)
         return false;
     run_end_phase(run, "boot");
     return run_give_secrets(run, err) &&
-           guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err);
+           guest_reestablish_begin(run->guest, run->spec.network != NETWORK_OFF, err);
 }
 
 bool run_come_back(struct run *run, struct error *err)
@@ -112,9 +112,12 @@ bool run_come_back(struct run *run, struct error *err)
     run->active_ms = run->grant->active_ms;
     if (!wake_up(run, err))
         return false;
+    /* While the sandbox becomes as of now. */
     if (!run_pass_gate(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "start", true, "%s",
                            err->text);
+    if (!guest_reestablish_end(run->guest, err))
+        return false;
     snprintf(run->wait.id, sizeof run->wait.id, "%.*s", (int)resume->wait_id.len,
              resume->wait_id.ptr);
     const struct guest_resumption resumption = {
