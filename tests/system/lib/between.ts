@@ -5,6 +5,21 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 /** What becomes of a request: it is let through, lost, or refused with a code. */
 export type Fate = "passes" | "is lost" | { readonly status: number; readonly code: string };
 
+/* On a connection of its own: what two connections agree on is not for the third party. */
+function pass(socketPath: string, from: IncomingMessage, to: ServerResponse): void {
+  const { method, url: path } = from;
+  const { expect: _expect, connection: _connection, ...headers } = from.headers;
+  const onward = request({ socketPath, method, path, headers, agent: false }, (answer) => {
+    const { connection: _closes, ...told } = answer.headers;
+    to.writeHead(answer.statusCode as number, told);
+    answer.pipe(to);
+    answer.on("error", () => to.destroy());
+  });
+  onward.on("error", () => to.destroy());
+  to.on("close", () => onward.destroy());
+  from.pipe(onward);
+}
+
 export class Between {
   /** Asked for each request; all pass until somebody says otherwise. */
   decide: (method: string, path: string) => Fate = () => "passes";
@@ -23,16 +38,9 @@ export class Between {
   }
 
   #take(socketPath: string, from: IncomingMessage, to: ServerResponse): void {
-    const { method = "", url: path = "", headers } = from;
-    const fate = this.decide(method, path);
+    const fate = this.decide(from.method ?? "", from.url ?? "");
     if (fate === "passes") {
-      const onward = request({ socketPath, method, path, headers }, (answer) => {
-        to.writeHead(answer.statusCode as number, answer.headers);
-        answer.pipe(to);
-      });
-      onward.on("error", () => to.destroy());
-      to.on("close", () => onward.destroy());
-      from.pipe(onward);
+      pass(socketPath, from, to);
       return;
     }
     from.resume();

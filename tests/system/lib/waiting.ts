@@ -54,11 +54,15 @@ export async function waiting(own: Own, id: string, after?: string): Promise<Wai
 export async function parked(own: Own, id: string, after?: string): Promise<Wait> {
   const { id: waitId } = await waiting(own, id, after);
   let wait: Wait | null = null;
-  await until(`${id} is parked`, async () => {
+  const isParked = async (): Promise<boolean> => {
     const run = await own.client.runs.retrieve(id);
     assert.ok(!run.isTerminal, `${id} is ${run.status}: ${JSON.stringify(run.error)}`);
     wait = run.pendingWait;
     return wait?.id === waitId && wait.suspension === "parked";
+  };
+  await until(`${id} is parked`, isParked).catch(async (error: unknown) => {
+    const kinds = (await own.runEvents(id)).map(({ kind }) => kind).join(" ");
+    throw new Error(`${error}: ${kinds}\n${own.log.slice(-4000)}`);
   });
   return wait as unknown as Wait;
 }
