@@ -9,7 +9,8 @@ import { checkpointNode, restoreNode, runNode, type Runsc, runsc } from "../runs
 import { awaitRun, createRun, getRun, type RunEvent, type Stack, startUp, url } from "../stack.ts";
 
 const rounds = 20;
-const parkedRuns = 100;
+const parkedBefore = 240; // the database's caches are full, and pools have their size
+const parkedRuns = 160;
 const atATime = 4;
 
 interface Parked {
@@ -148,7 +149,7 @@ async function parkMany(stack: Stack, n: number): Promise<void> {
 /** What the server keeps in memory for a run that is parked: as good as nothing. */
 export async function parkedMemory(stack: Stack): Promise<void> {
   await startUp(stack, { HELMR_WAIT_HOT_TIME: "0s" });
-  await parkMany(stack, parkedRuns / 2); // caches and pools have their size after these
+  await parkMany(stack, parkedBefore);
   const before = serverMemory(stack);
   await parkMany(stack, parkedRuns);
   const grown = serverMemory(stack) - before;
