@@ -83,7 +83,7 @@ bool groups_begin(struct error *err)
 
 static bool open_file(const char *folder, const char *name, int flags, int *fd, struct error *err)
 {
-    char path[GROUP_PATH_MAX];
+    char path[GROUP_PATH_MAX + 32]; /* and a file of the group */
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
     *fd = open(path, flags | O_CLOEXEC);

@@ -148,10 +148,10 @@ TEST(an_answer_that_is_none_is_refused)
 
         CHECK(monitor_start(&monitor, &thread, &qmp));
         bool greeted = qmp_greet(&qmp, soon(), &err);
-        bool stopped = greeted && qmp_stop(&qmp, soon(), &err);
+        bool is_stopped = greeted && qmp_stop(&qmp, soon(), &err);
         qmp_finish(&qmp);
         pthread_join(thread, NULL);
-        CHECK(greeted && !stopped && err.code == refused[i].code);
+        CHECK(greeted && !is_stopped && err.code == refused[i].code);
         CHECK_STR(err.text, refused[i].said);
     }
 }
