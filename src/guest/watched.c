@@ -81,7 +81,7 @@ static bool watches(int proc_fd, pid_t process, const struct sockets *sockets)
         return is_closed; /* else it has ended */
     }
     for (const struct dirent *entry; (entry = readdir(folder));) {
-        ssize_t len = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        ssize_t len = readlinkat(fd, entry->d_name, target, sizeof target - 1);
         bool is_closed = len < 0 && (errno == EACCES || errno == EPERM);
         target[len < 0 ? 0 : len] = '\0';
         has_tcp = has_tcp || is_closed || is_tcp(sockets, target);

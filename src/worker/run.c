@@ -361,30 +361,25 @@ static bool prepare_report(struct run *run, struct report *report, struct error 
     return true;
 }
 
-static bool capture_and_tell(struct run *run, const struct guest_result *result,
-                             struct report *report, struct error *err)
-{
-    struct error why;
-
-    if (!capture(run, result, report, &why)) {
-        *err = why;
-        return false;
-    }
-    return report_complete(report, result, err);
-}
-
 static bool report_result(struct run *run, struct guest_result *result, struct error *err)
 {
     struct report report;
+    struct error why;
 
     run_secrets_hide(run->redactor, result, &run->arena);
     if (!prepare_report(run, &report, err))
         return false;
-    if (capture_and_tell(run, result, &report, err))
-        return true;
-    /* Collected before the result could name it: everything is stored anew, once. */
-    return err->code == ERR_OBJECT_GONE && report.capture.has_version &&
-           capture_and_tell(run, result, &report, err);
+    for (bool is_again = false;; is_again = true) {
+        if (!capture(run, result, &report, &why)) {
+            *err = why;
+            return false;
+        }
+        if (report_complete(&report, result, err))
+            return true;
+        /* Collected before the result could name it: everything is stored anew, once. */
+        if (is_again || err->code != ERR_OBJECT_GONE || !report.capture.has_version)
+            return false;
+    }
 }
 
 /* Between the start that is recorded and the release something was found that stays so: delivered
