@@ -92,7 +92,7 @@ $(B)/guest:
 	meson setup $@ --native-file tools/musl.ini -Dguest_only=true --buildtype=minsize
 
 $(B)/san:
-	meson setup $@ -Db_sanitize=address,undefined -Db_lundef=false
+	meson setup $@ -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
 
 $(B)/fuzz:
 	CC=clang-19 meson setup $@ -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false

@@ -108,7 +108,7 @@ TEST(only_the_last_forty_lines_are_kept)
 {
     AUTO(steps_finish) struct steps steps = {0};
     struct step *step = tell_step(&steps, "a", 1, "started");
-    char text[16];
+    char text[32];
 
     for (int i = 0; i < 45; i++) {
         snprintf(text, sizeof text, "line %d", i);

@@ -151,7 +151,7 @@ bool reference_parse(struct str text, struct reference *reference, struct error 
     struct reference parsed = {0};
     struct str name = text;
 
-    if (text.len == 0 || text.len > 480)
+    if (!text.ptr || text.len == 0 || text.len > 480)
         return refuse(err, text, "must have 1 to 480 characters");
 
     const char *at = memchr(text.ptr, '@', text.len);

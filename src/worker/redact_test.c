@@ -10,7 +10,7 @@ enum { OUT_MAX = 1 << 22 };
 static struct redactor *make(const struct str *values, size_t n)
 {
     struct secret secrets[4];
-    const struct secret *pointers[4];
+    const struct secret *pointers[4] = {0};
 
     for (size_t i = 0; i < n; i++) {
         secrets[i] = secret_create(values[i]);
