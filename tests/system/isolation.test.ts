@@ -129,12 +129,15 @@ test("a run sees no file and no socket of the host", async () => {
 });
 
 test("a run cannot change the host's kernel", async () => {
-  const { forward, module } = await look({
+  const { forward, memory, keys } = await look({
     forward: "echo 0 > /proc/sys/net/ipv4/ip_forward; uname -r",
-    module: "test -w /proc/sysrq-trigger && echo writable; test -e /dev/mem && echo memory",
+    memory: "test -e /dev/mem && echo memory",
+    keys: "test -w /proc/sysrq-trigger && echo writable",
   });
   assert.notEqual((forward as string).split("\n").at(-1), release());
-  assert.equal(module, "");
+  assert.equal(memory, "");
+  // In a machine they are its own kernel's.
+  if (process.env.HELMR_ENGINE !== "qemu") assert.equal(keys, "");
 });
 
 test("a run reaches the internet by name", async (t) => {
