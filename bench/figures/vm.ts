@@ -96,7 +96,9 @@ function machineMemory(): number[] {
 export async function vmClonePss(stack: Stack): Promise<void> {
   await startUp(stack, { ...settings, HELMR_WORKER_STANDBYS: String(copies) });
   await warm(stack, "now", "b");
-  for (let i = 0; i < copies; i++) await awaitRun(stack, (await createRun(stack, "now")).id);
+  // Each run that begins wishes for one more: as many as run at a time.
+  const begun = Array.from({ length: 2 * copies }, () => createRun(stack, "now"));
+  for (const one of begun) await awaitRun(stack, (await one).id);
   await until("copies that stand by", () => machineMemory().length >= copies, 120_000);
   await sleep(5000); // idle
   const each = machineMemory();
