@@ -104,15 +104,10 @@ static void put_drive(struct writer *writer, const char *name, enum qemu_fd fd, 
     put(writer, "virtio-blk-device,drive=%s,serial=helmr-%s", name, name);
 }
 
-static void put_network(struct writer *writer, enum qemu_network network)
+static void put_network(struct writer *writer)
 {
-    if (network == QEMU_NETWORK_NONE)
-        return;
     put(writer, "-netdev");
-    if (network == QEMU_NETWORK_TAP)
-        put(writer, "tap,id=n0,fd=%d", QEMU_FD_TAP);
-    else
-        put(writer, "user,id=n0,ipv6=off,net=198.18.0.0/30,host=198.18.0.1,dns=198.18.0.1");
+    put(writer, "tap,id=n0,fd=%d", QEMU_FD_TAP);
     put(writer, "-device");
     put(writer, "virtio-net-device,netdev=n0,mac=" NETWORK_GUEST_MAC);
 }
@@ -139,7 +134,8 @@ static void put_devices(struct writer *writer, const struct qemu_command *comman
     put(writer, "-device");
     put(writer, "virtserialport,chardev=ch,name=helmr.channel");
     put_all(writer, random, COUNT_OF(random));
-    put_network(writer, command->network);
+    if (command->has_network)
+        put_network(writer);
 }
 
 static void put_control(struct writer *writer, const struct qemu_command *command)

@@ -25,8 +25,6 @@ enum qemu_fd {
     QEMU_FD_DEVICES, /* to go on from what was saved */
 };
 
-enum qemu_network { QEMU_NETWORK_NONE, QEMU_NETWORK_TAP, QEMU_NETWORK_USER };
-
 struct qemu_command {
     const char *binary, *name;
     bool is_accelerated;
@@ -35,8 +33,8 @@ struct qemu_command {
     bool is_copy;     /* of memory that others map too: changed pages are its own */
     bool is_restored; /* goes on from saved devices */
     bool has_root, has_scratch, has_bundle; /* disks */
-    enum qemu_network network;
-    long tsc_khz; /* 0: the guest finds out */
+    bool has_network;                       /* by the tap it is given */
+    long tsc_khz;                           /* 0: the guest finds out */
 };
 
 enum { QEMU_ARGS_MAX = 80, QEMU_TEXT_MAX = 4096 };

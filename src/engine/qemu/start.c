@@ -223,7 +223,7 @@ static bool command_make(const struct instance *instance, const struct sandbox_s
         .has_root = spec->drives.root != NULL,
         .has_scratch = machine_of(instance)->scratch >= 0,
         .has_bundle = spec->drives.bundle != NULL,
-        .network = instance->network ? QEMU_NETWORK_TAP : QEMU_NETWORK_NONE,
+        .has_network = instance->network != NULL,
         .tsc_khz = host->qemu_is_accelerated || image ? 0 : (long)tsc_khz(),
     };
     return qemu_command_make(&command, args, err);
