@@ -7,7 +7,7 @@ import { freePort, until } from "./own.ts";
 import { Part } from "./part.ts";
 import type { Scope } from "./scope.ts";
 
-export const programs = ["docker-registry", "skopeo"];
+export const programs = ["docker-registry", "htpasswd", "skopeo"];
 
 /** Why tests of registries cannot run here, or undefined. */
 export function withoutRegistry(): string | undefined {
