@@ -1,249 +1,26 @@
-#include <inttypes.h>
-
 #include "base/json.h"
 #include "base/time.h"
-#include "model/queue_score.h"
 #include "server/audit.h"
 #include "server/caller.h"
 #include "server/context.h"
-#include "server/event.h"
 #include "server/handlers.h"
 #include "server/idempotency.h"
-#include "server/page.h"
 #include "server/run_object.h"
-#include "server/run_spec.h"
-#include "server/task_secrets.h"
+#include "server/run_start.h"
 #include "store/queries.h"
 
-enum { EVENT_PAYLOAD_MAX = 256 * 1024, EVENT_MAX = 2 * 1024 * 1024, TRACE_TEXT = 33 };
-
-/* A start on its way: what was asked, what the database knows about it, and the new ids. */
-struct start {
-    struct call *call;
-    struct tx *tx;
-    struct run_spec spec;
-    struct rows found; /* RUN_START_FIND_*, one row */
-    char run_id[ID_TEXT], session_id[ID_TEXT], workspace_id[ID_TEXT], lane_id[ID_TEXT];
-    char trace_id[TRACE_TEXT];
-    int64_t now, score, ttl_ms, max_duration_seconds;
-    struct str queue, retry_policy;
-    struct task_bindings secrets;
-};
-
-static struct str found_str(const struct start *start, size_t column)
-{
-    return row_str(&start->found, 0, column);
-}
-
-static struct value found_value(const struct start *start, size_t column)
+static struct value found_value(const struct run_start *start, size_t column)
 {
     return *row_value(&start->found, 0, column);
 }
 
-/* A deployment named by id or version, as its id. */
-static bool find_deployment(struct start *start, struct value *id, struct error *err)
-{
-    struct str wanted = id_or_name(start->call->arena, start->spec.options.deployment_id);
-    *id = V_NULL;
-    if (!wanted.ptr)
-        return true;
-    struct rows rows;
-    if (!STORE(start->tx, &deployment_peek, start->call->arena, &rows, err,
-               V_TEXT(call_environment(start->call)), V_STR(wanted)))
-        return false;
-    if (rows.n_rows == 0)
-        return error_set(err, ERR_NOT_FOUND, "there is no such deployment");
-    *id = V_STR(row_str(&rows, 0, DEPLOYMENT_PEEK_ID));
-    return true;
-}
-
-static bool task_is_missing(struct start *start, struct error *err)
-{
-    struct rows rows;
-    if (!STORE(start->tx, &task_is_known, start->call->arena, &rows, err,
-               V_TEXT(call_environment(start->call)), V_STR(start->spec.task_id)))
-        return false;
-    return rows.n_rows ? error_set(err, ERR_TASK_NOT_DEPLOYED,
-                                   "the task is not part of the deployment that would run it")
-                       : error_set(err, ERR_TASK_NOT_FOUND, "no deployment has such a task");
-}
-
-/* A task without a payload parameter still takes what says nothing. */
-static bool payload_is_accepted(const struct start *start)
-{
-    struct str payload = start->spec.payload;
-    return row_int(&start->found, 0, RUN_START_FIND_ACCEPTS_PAYLOAD) ||
-           str_equal(payload, STR("{}")) || str_equal(payload, STR("null"));
-}
-
-static bool check(struct start *start, struct error *err)
-{
-    const struct run_spec *spec = &start->spec;
-    if (row_is_null(&start->found, 0, RUN_START_FIND_DEPLOYMENT_ID))
-        return error_set(err, ERR_NO_CURRENT_DEPLOYMENT,
-                         "the environment has no current deployment");
-    if (!str_equal(found_str(start, RUN_START_FIND_DEPLOYMENT_STATE), STR("deployed")))
-        return error_set(err, ERR_NOT_DEPLOYED, "the deployment is not deployed");
-    if (row_is_null(&start->found, 0, RUN_START_FIND_TASK_ROW_ID))
-        return task_is_missing(start, err);
-    if (!payload_is_accepted(start))
-        return error_set(err, ERR_PAYLOAD_NOT_ACCEPTED, "the task takes no payload");
-
-    struct str own = found_str(start, RUN_START_FIND_TASK_QUEUE);
-    start->queue = spec->options.queue.name.ptr ? spec->options.queue.name : own;
-    if (!str_equal(start->queue, own) && row_is_null(&start->found, 0, RUN_START_FIND_QUEUE_NAME))
-        return error_set(err, ERR_QUEUE_NOT_DECLARED, "the deployment declares no such queue");
-    return task_secrets_bind(start->tx, call_environment(start->call),
-                             found_str(start, RUN_START_FIND_SECRETS), &spec->secrets,
-                             start->call->arena, &start->secrets, err);
-}
-
-static void choose_terms(struct start *start)
-{
-    const struct run_spec *spec = &start->spec;
-    start->max_duration_seconds =
-        spec->options.has_max_duration
-            ? spec->options.max_duration_seconds
-            : row_int(&start->found, 0, RUN_START_FIND_MAX_DURATION_SECONDS);
-    start->ttl_ms = spec->ttl_ms ? spec->ttl_ms : row_int(&start->found, 0, RUN_START_FIND_TTL_MS);
-    start->retry_policy =
-        spec->retry_policy.ptr ? spec->retry_policy : found_str(start, RUN_START_FIND_RETRY_POLICY);
-    if (start->retry_policy.len == 0)
-        start->retry_policy = (struct str){0};
-    start->score = queue_score(start->now, spec->options.priority);
-}
-
-static bool choose_lane(struct start *start, struct error *err)
-{
-    const struct rows *found = &start->found;
-    bool has_limit = !row_is_null(found, 0, RUN_START_FIND_CONCURRENCY_LIMIT);
-    struct str key = start->spec.options.concurrency_key;
-    bool is_right = !row_is_null(found, 0, RUN_START_FIND_LANE_ID) &&
-                    row_is_null(found, 0, RUN_START_FIND_MAX_LIVE) != has_limit &&
-                    row_int(found, 0, RUN_START_FIND_MAX_LIVE) ==
-                        row_int(found, 0, RUN_START_FIND_CONCURRENCY_LIMIT);
-    if (is_right) {
-        row_id(found, 0, RUN_START_FIND_LANE_ID, start->lane_id);
-        return true;
-    }
-
-    struct rows rows;
-    id_make(start->lane_id);
-    if (!STORE(start->tx, &lane_upsert, start->call->arena, &rows, err, V_TEXT(start->lane_id),
-               V_TEXT(call_environment(start->call)), V_TEXT("run"), V_STR(start->queue),
-               has_limit && key.ptr ? V_STR(key) : V_TEXT(""),
-               found_value(start, RUN_START_FIND_CONCURRENCY_LIMIT)))
-        return false;
-    row_id(&rows, 0, LANE_UPSERT_ID, start->lane_id);
-    return true;
-}
-
-static bool find(struct start *start, struct error *err)
-{
-    struct value deployment;
-    struct str key = start->spec.options.concurrency_key;
-    if (!find_deployment(start, &deployment, err) ||
-        !STORE(start->tx, &run_start_find, start->call->arena, &start->found, err,
-               V_TEXT(call_environment(start->call)), deployment, V_STR(start->spec.task_id),
-               V_STR_OR_NULL(start->spec.options.queue.name), key.ptr ? V_STR(key) : V_TEXT("")))
-        return false;
-    if (start->found.n_rows == 0)
-        return error_set(err, ERR_NOT_FOUND, "there is no such environment");
-    if (!check(start, err))
-        return false;
-    choose_terms(start);
-    return choose_lane(start, err);
-}
-
-static bool insert_context(const struct start *start, struct error *err)
-{
-    struct value environment = V_TEXT(call_environment(start->call));
-    struct value deployment = found_value(start, RUN_START_FIND_DEPLOYMENT_ID);
-    return STORE(start->tx, &workspace_insert, NULL, NULL, err, V_TEXT(start->workspace_id),
-                 environment, deployment, found_value(start, RUN_START_FIND_SANDBOX_ID),
-                 found_value(start, RUN_START_FIND_FINGERPRINT), V_INT(start->now)) &&
-           STORE(start->tx, &session_insert, NULL, NULL, err, V_TEXT(start->session_id),
-                 environment, V_STR(start->spec.task_id), deployment, V_TEXT(start->workspace_id),
-                 V_TEXT(start->run_id), V_INT(start->now));
-}
-
-static struct value expiry(const struct start *start)
-{
-    return start->ttl_ms ? V_INT(start->now + start->ttl_ms) : V_NULL;
-}
-
-static bool insert_run(const struct start *start, struct error *err)
-{
-    const struct run_spec *spec = &start->spec;
-    return STORE(start->tx, &run_insert, NULL, NULL, err, V_TEXT(start->run_id),
-                 V_TEXT(call_environment(start->call)), V_TEXT(start->session_id),
-                 V_TEXT(start->workspace_id), found_value(start, RUN_START_FIND_DEPLOYMENT_ID),
-                 found_value(start, RUN_START_FIND_TASK_ROW_ID), V_TEXT(start->lane_id),
-                 V_STR(spec->task_id), V_TEXT("api"), V_STR(start->queue),
-                 V_STR_OR_NULL(spec->options.concurrency_key), V_INT(spec->options.priority),
-                 V_INT(start->score), start->ttl_ms ? V_INT(start->ttl_ms) : V_NULL, expiry(start),
-                 V_INT(start->max_duration_seconds), V_STR_OR_NULL(start->retry_policy),
-                 V_STR(start->secrets.bindings), V_STR(start->secrets.names), V_STR(spec->metadata),
-                 V_STR(spec->tags), V_TEXT(start->trace_id), V_TEXT(API_VERSION),
-                 V_STR_OR_NULL(spec->sdk_version), V_STR_OR_NULL(spec->cli_version),
-                 V_INT(start->now)) &&
-           STORE(start->tx, &run_values_insert, NULL, NULL, err, V_TEXT(start->run_id),
-                 V_STR(spec->payload));
-}
-
-static bool insert_ready(const struct start *start, struct error *err)
-{
-    char id[ID_TEXT];
-    id_make(id);
-    return STORE(start->tx, &ready_insert, NULL, NULL, err, V_TEXT(id), V_TEXT("run"),
-                 V_TEXT(start->run_id), V_TEXT(start->lane_id), V_INT(start->score),
-                 V_INT(start->now), expiry(start), found_value(start, RUN_START_FIND_CPU_MILLIS),
-                 found_value(start, RUN_START_FIND_MEMORY_MIB),
-                 found_value(start, RUN_START_FIND_DISK_MIB),
-                 found_value(start, RUN_START_FIND_MIN_GRADE),
-                 found_value(start, RUN_START_FIND_ARCH));
-}
-
-static bool insert_event(const struct start *start, struct error *err)
-{
-    const struct run_spec *spec = &start->spec;
-    AUTO(buf_finish) struct buf attributes = {.max = EVENT_MAX};
-    struct json_writer json = json_begin(&attributes);
-    json_open(&json, NULL);
-    json_text(&json, "task_id", spec->task_id);
-    json_string(&json, "session_id", start->session_id);
-    json_string(&json, "workspace_id", start->workspace_id);
-    json_text(&json, "deployment_id", found_str(start, RUN_START_FIND_DEPLOYMENT_ID));
-    if (spec->payload.len <= EVENT_PAYLOAD_MAX) {
-        json_raw(&json, "payload", spec->payload);
-    } else {
-        json_bool(&json, "payload_omitted", true);
-        json_int(&json, "payload_bytes", (int64_t)spec->payload.len);
-    }
-    json_int(&json, "max_duration_seconds", start->max_duration_seconds);
-    json_raw(&json, "secret_names", start->secrets.names);
-    if (start->retry_policy.ptr)
-        json_raw(&json, "retry_policy", start->retry_policy);
-    json_raw(&json, "metadata", spec->metadata);
-    json_raw(&json, "tags", spec->tags);
-    json_string(&json, "reason", "api");
-    json_close(&json);
-    if (!json_end(&json, err))
-        return false;
-    struct event event = {.kind = "run.created",
-                          .is_sensitive = true,
-                          .at_ms = start->now,
-                          .attributes = buf_str(&attributes)};
-    return run_event_first(start->tx, start->run_id, &event, err);
-}
-
 /* The new run from what is known, so that nothing is read back. */
-static bool answer(const struct start *start, struct response *res, struct error *err)
+static bool answer(const struct run_start *start, struct response *res, struct error *err)
 {
-    const struct run_spec *spec = &start->spec;
+    const struct run_spec *spec = start->spec;
     struct value row[RUN_COLUMNS] = {
         [RUN_GET_ID] = V_TEXT(start->run_id),
-        [RUN_GET_ENVIRONMENT_ID] = V_TEXT(call_environment(start->call)),
+        [RUN_GET_ENVIRONMENT_ID] = V_TEXT(start->environment_id),
         [RUN_GET_PROJECT_ID] = found_value(start, RUN_START_FIND_PROJECT_ID),
         [RUN_GET_SESSION_ID] = V_TEXT(start->session_id),
         [RUN_GET_WORKSPACE_ID] = V_TEXT(start->workspace_id),
@@ -255,7 +32,7 @@ static bool answer(const struct start *start, struct response *res, struct error
         [RUN_GET_STATUS] = V_TEXT("queued"),
         [RUN_GET_ATTEMPT] = V_INT(1),
         [RUN_GET_TURN_INDEX] = V_INT(0),
-        [RUN_GET_REASON] = V_TEXT("api"),
+        [RUN_GET_REASON] = V_TEXT(start->reason),
         [RUN_GET_QUEUE] = V_STR(start->queue),
         [RUN_GET_CONCURRENCY_KEY] = V_STR_OR_NULL(spec->options.concurrency_key),
         [RUN_GET_PRIORITY] = V_INT(spec->options.priority),
@@ -271,7 +48,7 @@ static bool answer(const struct start *start, struct response *res, struct error
         [RUN_GET_CLI_VERSION] = V_STR_OR_NULL(spec->cli_version),
         [RUN_GET_CREATED_MS] = V_INT(start->now),
         [RUN_GET_UPDATED_MS] = V_INT(start->now),
-        [RUN_GET_PAYLOAD] = V_STR(spec->payload),
+        [RUN_GET_PAYLOAD] = V_STR(start->payload),
     };
     const struct rows rows = {.values = row, .n_rows = 1, .n_columns = RUN_COLUMNS};
     struct json_writer json = json_begin(response_body(res));
@@ -281,12 +58,12 @@ static bool answer(const struct start *start, struct response *res, struct error
 }
 
 /* The run that an earlier start with the same key made. */
-static bool answer_cached(struct start *start, const char *run_id, struct response *res,
+static bool answer_cached(struct run_start *start, const char *run_id, struct response *res,
                           struct error *err)
 {
     struct rows rows;
-    if (!STORE(start->tx, &run_get, start->call->arena, &rows, err,
-               V_TEXT(call_environment(start->call)), V_TEXT(run_id)))
+    if (!STORE(start->tx, &run_get, start->arena, &rows, err, V_TEXT(start->environment_id),
+               V_TEXT(run_id)))
         return false;
     if (rows.n_rows == 0)
         return error_set(err, ERR_GONE, "the run of this idempotency key is gone");
@@ -296,42 +73,35 @@ static bool answer_cached(struct start *start, const char *run_id, struct respon
     return json_end(&json, err);
 }
 
-static bool claim_key(struct start *start, char first[ID_TEXT], struct error *err)
+static bool claim_key(struct run_start *start, char first[ID_TEXT], struct error *err)
 {
     struct idempotency claim = {
-        .environment_id = call_environment(start->call),
+        .environment_id = start->environment_id,
         .route = "POST /api/runs",
-        .key = start->spec.options.idempotency_key,
+        .key = start->spec->options.idempotency_key,
         .subject_id = start->run_id,
         .now = start->now,
-        .ttl_ms = start->spec.idempotency_ttl_ms,
+        .ttl_ms = start->spec->idempotency_ttl_ms,
     };
     first[0] = '\0';
     if (!claim.key.ptr)
         return true;
-    run_spec_fingerprint(&start->spec, claim.fingerprint);
-    return idempotency_claim_key(start->tx, &claim, start->call->arena, first, err);
-}
-
-static void make_ids(struct start *start)
-{
-    id_make(start->workspace_id);
-    id_make(start->session_id);
-    id_make(start->run_id);
-    size_t n = 0;
-    for (const char *c = start->run_id; *c; c++)
-        if (*c != '-')
-            start->trace_id[n++] = *c;
-    start->trace_id[n] = '\0';
+    run_spec_fingerprint(start->spec, claim.fingerprint);
+    return idempotency_claim_key(start->tx, &claim, start->arena, first, err);
 }
 
 bool run_create(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
-    struct start start = {.call = call, .now = time_now_ms()};
-    if (!run_spec_read(call, &start.spec, err))
+    struct run_spec spec;
+    struct run_start start = {.arena = call->arena,
+                              .environment_id = call_environment(call),
+                              .spec = &spec,
+                              .reason = "api",
+                              .now = time_now_ms()};
+    if (!run_spec_read(call, &spec, err))
         return false;
-    make_ids(&start);
+    run_start_make_ids(&start);
 
     char first[ID_TEXT];
     AUTO_TX tx = NULL;
@@ -343,19 +113,14 @@ bool run_create(struct call *call, struct response *res, struct error *err)
     if (first[0])
         /* Committed as well: the first start may be one that is not durable yet. */
         return answer_cached(&start, first, res, err) && store_commit(&tx, err);
-    if (!find(&start, err)) {
+    if (!run_start_prepare(&start, err)) {
         if (!start.secrets.missing.ptr)
             return false;
         response_error(res, err, start.secrets.missing);
         return true;
     }
-    if (!insert_context(&start, err) || !insert_run(&start, err) || !insert_ready(&start, err) ||
-        !insert_event(&start, err) ||
-        !audit_call(tx, call, "run.create", str_of(start.run_id), err))
-        return false;
-
     struct wakes wakes = {0};
-    wakes_add(&wakes, "g", row_text(&start.found, 0, RUN_START_FIND_GROUP_ID));
-    wakes_add(&wakes, "env:", call_environment(call));
-    return hub_commit(&server->hub, &tx, &wakes, err) && answer(&start, res, err);
+    return run_start_insert(&start, &wakes, err) &&
+           audit_call(tx, call, "run.create", str_of(start.run_id), err) &&
+           hub_commit(&server->hub, &tx, &wakes, err) && answer(&start, res, err);
 }

@@ -142,16 +142,20 @@ static bool read_terms(struct run_spec *spec, struct arena *arena, struct error 
     return input_tags(options->tags.items, options->tags.n, arena, &spec->tags, err);
 }
 
+bool run_spec_parse(struct str text, struct arena *arena, struct run_spec *spec, struct error *err)
+{
+    return json_read(text, spec_fields, spec, sizeof *spec, arena, err) &&
+           name_check(NAME_ID, "/task_id", spec->task_id, err) && read_payload(spec, arena, err) &&
+           read_secrets(spec, arena, err) && read_keys(spec, err) && read_terms(spec, arena, err);
+}
+
 bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err)
 {
-    if (!json_read(call->request->body, spec_fields, spec, sizeof *spec, call->arena, err))
-        return false;
-    if (!name_check(NAME_ID, "/task_id", spec->task_id, err))
+    if (!run_spec_parse(call->request->body, call->arena, spec, err))
         return false;
     spec->sdk_version = input_version(call_header(call, STR("helmr-sdk-version")));
     spec->cli_version = input_version(call_header(call, STR("helmr-cli-version")));
-    return read_payload(spec, call->arena, err) && read_secrets(spec, call->arena, err) &&
-           read_keys(spec, err) && read_terms(spec, call->arena, err);
+    return true;
 }
 
 void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[BLAKE2B_LEN])

@@ -41,6 +41,11 @@ struct run_spec {
     struct str sdk_version, cli_version;     /* ptr NULL: not told */
 };
 
+/* From the text of a request: {task_id, payload?, secrets?, options?}. */
+bool run_spec_parse(struct str text, struct arena *arena, struct run_spec *spec,
+                    struct error *err) MUST_USE;
+
+/* The same from a call, with the versions that its headers tell. */
 bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err) MUST_USE;
 
 /* Equal for starts that ask for the same thing. */

@@ -35,13 +35,13 @@ INSERT INTO sessions (id, environment_id, task_id, initial_deployment_id, active
     workspace_id, current_run_id, status, created_ms, updated_ms)
 VALUES ($1, $2, $3, $4, $4, $5, $6, 'open', $7, $7);
 
--- name: run_insert (id, environment, session, workspace, deployment, task_row, lane, task, reason, queue, concurrency_key, priority, score, ttl, expires, duration, retry, secrets, secret_names, metadata, tags, trace, api, sdk, cli, now)
+-- name: run_insert (id, environment, session, workspace, deployment, task_row, lane, task, reason, cause, queue, concurrency_key, priority, score, ttl, expires, duration, retry, secrets, secret_names, metadata, tags, trace, api, sdk, cli, now)
 INSERT INTO runs (id, environment_id, session_id, workspace_id, deployment_id, deployment_task_id,
-    lane_id, task_id, state, status, reason, queue, concurrency_key, priority, score_ms, ttl_ms,
-    expires_ms, max_duration_seconds, retry_policy, secrets, secret_names, metadata, tags,
+    lane_id, task_id, state, status, reason, cause, queue, concurrency_key, priority, score_ms,
+    ttl_ms, expires_ms, max_duration_seconds, retry_policy, secrets, secret_names, metadata, tags,
     event_cursor, trace_id, api_version, sdk_version, cli_version, created_ms, updated_ms)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, $11, $12, $13, $14, $15, $16,
-    $17, $18, $19, $20, $21, 1, $22, $23, $24, $25, $26, $26);
+    $17, $18, $19, $20, $21, $22, 1, $23, $24, $25, $26, $27, $27);
 
 -- name: run_values_insert (run, payload)
 INSERT INTO run_values (run_id, payload) VALUES ($1, $2);
