@@ -5,10 +5,12 @@
 #include "base/attr.h"
 #include "base/test.h"
 #include "model/checkpoint_state.h"
+#include "model/continuation_state.h"
 #include "model/deployment_state.h"
 #include "model/lease_state.h"
 #include "model/machines.h"
 #include "model/run_state.h"
+#include "model/session_state.h"
 #include "model/token_state.h"
 #include "model/wait_state.h"
 #include "model/worker_state.h"
@@ -121,6 +123,45 @@ TEST(a_token_moves_as_the_specification_says)
               "completed:\ncancelled:\nexpired:\n");
 }
 
+TEST(a_session_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&session_machine),
+              "open: close > closed; cancel > cancelled; expire > expired;\n"
+              "closed:\ncancelled:\nexpired:\n");
+    CHECK_STR(moves_of(&continuation_machine),
+              "accepted: claim > claimed;\n"
+              "claimed: create > created; skip > skipped; fail > failed;"
+              " claim_over > accepted;\n"
+              "created:\nskipped:\nfailed:\n");
+}
+
+TEST(the_activity_of_a_session_is_derived)
+{
+    static const struct {
+        struct session_signs signs;
+        const char *activity;
+        bool can_close;
+    } rows[] = {
+        {{SESSION_CLOSED, false, true, true, true, RUN_EXECUTING},      "idle",    false},
+        {{SESSION_EXPIRED, true, false, true, false, RUN_FINISHED},     "idle",    false},
+        {{SESSION_OPEN, false, true, true, true, RUN_WAITING},          "queued",  false},
+        {{SESSION_OPEN, false, true, true, false, RUN_FINISHED},        "queued",  false},
+        {{SESSION_OPEN, false, false, false, false, RUN_CREATED},       "idle",    true },
+        {{SESSION_OPEN, false, false, true, false, RUN_FINISHED},       "idle",    true },
+        {{SESSION_OPEN, true, false, true, false, RUN_FINISHED},        "idle",    false},
+        {{SESSION_OPEN, false, false, true, true, RUN_WAITING},         "waiting", false},
+        {{SESSION_OPEN, false, false, true, false, RUN_QUEUED},         "queued",  false},
+        {{SESSION_OPEN, false, false, true, false, RUN_LEASED},         "queued",  false},
+        {{SESSION_OPEN, false, false, true, false, RUN_EXECUTING},      "running", false},
+        {{SESSION_OPEN, false, false, true, false, RUN_PENDING_CANCEL}, "running", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        CHECK_STR(session_activity_name(session_activity_of(&rows[i].signs)), rows[i].activity);
+        CHECK(session_can_close(&rows[i].signs) == rows[i].can_close);
+    }
+}
+
 TEST(a_wait_is_only_ever_in_a_legal_pair)
 {
     static const char *const legal[WAIT_CONDITION_COUNT] = {
@@ -185,7 +226,11 @@ TEST(every_live_state_has_an_expiry_edge)
             bool is_stored = machine == &wait_suspension_machine &&
                              (state == SUSPENSION_PARKED || state == SUSPENSION_RESUME_PENDING);
 
-            if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away && !is_stored)
+            /* Holds nothing: it stands in the queue for its workspace. */
+            bool is_asked = machine == &continuation_machine && state == CONTINUATION_ACCEPTED;
+
+            if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away && !is_stored &&
+                !is_asked)
                 CHECK(machine_has_expiry(machine, state));
         }
     }
@@ -257,6 +302,10 @@ TEST(every_name_reads_back)
         CHECK(wait_suspension_parse(str_of(wait_suspension_name(s)), &back) && back == s);
     for (enum token_state s = 0, back; s < TOKEN_STATE_COUNT; s++)
         CHECK(token_state_parse(str_of(token_state_name(s)), &back) && back == s);
+    for (enum session_state s = 0, back; s < SESSION_STATE_COUNT; s++)
+        CHECK(session_state_parse(str_of(session_state_name(s)), &back) && back == s);
+    for (enum continuation_state s = 0, back; s < CONTINUATION_STATE_COUNT; s++)
+        CHECK(continuation_state_parse(str_of(continuation_state_name(s)), &back) && back == s);
 
     enum run_state state;
     CHECK(!run_state_parse(STR("Queued"), &state) && !run_state_parse(STR(""), &state));
