@@ -52,6 +52,7 @@ static void join_tables(void)
     } parts[] = {
         {up_commands,         n_up_commands                },
         {cli_commands,        n_cli_commands               },
+        {session_commands,    n_session_commands           },
         {token_commands,      n_token_commands             },
         {server_commands,     n_server_commands            },
         {fleet_commands,      n_fleet_commands             },

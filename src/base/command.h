@@ -19,6 +19,7 @@ struct option {
     enum option_kind kind;
     const char *value; /* what the value is called in --help: DIR, URL */
     const char *help;
+    const char *choices; /* values there are, separated by blanks; NULL: any */
 };
 
 enum { COMMAND_VALUES_MAX = 64, COMMAND_ARGS_MAX = 256 };

@@ -52,6 +52,21 @@ const char *api_path(struct api *api, const char *fmt, ...)
     return arena_printf(&api->arena, "%s%s", api->prefix, tail);
 }
 
+const char *api_query(struct api *api, const struct invocation *invocation,
+                      const struct api_flag *flags, const char *first)
+{
+    const char *query = first;
+
+    for (; flags->option; flags++) {
+        const char *value = invocation_value(invocation, flags->option);
+
+        if (value)
+            query = arena_printf(&api->arena, "%s%c%s=%s", query, *query ? '&' : '?',
+                                 flags->parameter, api_part(api, value));
+    }
+    return query;
+}
+
 bool api_explain(const struct api *api, struct error *err)
 {
     if (err->code != ERR_UNAVAILABLE || err->sys == EKEYREJECTED)

@@ -40,6 +40,15 @@ void api_finish(struct api *api);
 const char *api_path(struct api *api, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *api_part(struct api *api, const char *text);
 
+/* A flag that is a parameter of the request; a list of them ends with {0}. */
+struct api_flag {
+    const char *option, *parameter;
+};
+
+/* `first` ("" or "?status=all") and the flags that were given, in the form of a query. */
+const char *api_query(struct api *api, const struct invocation *invocation,
+                      const struct api_flag *flags, const char *first);
+
 /* "/api/projects/P" of the scope, or of the server's default project. */
 bool api_project(struct api *api, const char **path, struct error *err) MUST_USE;
 

@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 
-static const struct option common[] = {
+#include "cli/payload.h"
+
+const struct option cli_scope_options[] = {
     {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
     {"project", 'p', OPTION_VALUE, "PROJECT", "A project other than the one of helmr.config.*."},
     {"env", 'e', OPTION_VALUE, "ENV", "An environment other than the default one."},
@@ -24,26 +26,10 @@ static const struct option deploy_options[] = {
 };
 
 static const struct option run_options[] = {
-    {"payload", 'p', OPTION_LIST, "K=V", "A text field of the payload."},
-    {"payload-json", 0, OPTION_VALUE, "JSON", "The whole payload."},
-    {"payload-file", 0, OPTION_VALUE, "FILE", "The whole payload from a file; -: stdin."},
-    {"secret", 0, OPTION_LIST, "N=vault:S", "A secret of the task, stored as S."},
+    START_OPTIONS,
     {"deployment", 0, OPTION_VALUE, "D", "The id or version of another deployment."},
-    {"queue", 0, OPTION_VALUE, "NAME", "Another queue of the deployment."},
-    {"concurrency-key", 0, OPTION_VALUE, "KEY", "Runs of one key share the queue's limit."},
-    {"priority", 0, OPTION_VALUE, "N", "Larger starts earlier."},
-    {"ttl", 0, OPTION_VALUE, "DURATION", "Expire if not started by then."},
-    {"max-duration-seconds", 0, OPTION_VALUE, "N", "Stop it after so much active time."},
-    {"metadata-json", 0, OPTION_VALUE, "JSON", "Metadata of the run, an object."},
-    {"metadata-file", 0, OPTION_VALUE, "FILE", "The same from a file; -: stdin."},
-    {"tag", 0, OPTION_LIST, "TAG", "A tag of the run."},
-    {"retry-json", 0, OPTION_VALUE, "JSON", "Another retry policy."},
-    {"retry-file", 0, OPTION_VALUE, "FILE", "The same from a file; -: stdin."},
     {"idempotency-key", 0, OPTION_VALUE, "KEY", "The same key starts the run only once."},
     {"idempotency-key-ttl", 0, OPTION_VALUE, "DURATION", "How long the key is remembered (30d)."},
-    {"wait", 0, OPTION_FLAG, NULL, "Wait for the end and print the status."},
-    {"follow", 0, OPTION_FLAG, NULL, "Wait, and show the output as it comes."},
-    {"timeout", 0, OPTION_VALUE, "DURATION", "Stop waiting then; the run goes on."},
     {0},
 };
 
@@ -243,7 +229,7 @@ const struct command cli_commands[] = {
             "otherwise. Without PATH the project is the nearest one above. An interrupt leaves\n"
             "the build running.\n\n"
             "  helmr deploy\n  helmr deploy examples/hello-world --env-file .env.build", .options = deploy_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = deploy_command,
      .max_args = 1,
      },
@@ -258,7 +244,7 @@ const struct command cli_commands[] = {
             "also when the run failed.\n\n"
             "  helmr run hello-world -p name=Ada --follow\n"
             "  helmr run hello-world --payload-json '{\"name\":\"Ada\"}' --wait --timeout 5m", .options = run_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_start_command,
      .min_args = 1,
      .max_args = 1,
@@ -268,7 +254,7 @@ const struct command cli_commands[] = {
      .summary = "list runs of every status",
      .help = LIST_HELP "  helmr ps\n  helmr ps --status failed --json",
      .options = run_list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_ps_command,
      },
     {
@@ -276,7 +262,7 @@ const struct command cli_commands[] = {
      .args = "RUN",
      .summary = "show one run: status, output, error",
      .help = GET_HELP "  helmr show 01981f4e-…",
-     .common = common,
+     .common = cli_scope_options,
      .run = run_get_command,
      .min_args = 1,
      .max_args = 1,
@@ -287,7 +273,7 @@ const struct command cli_commands[] = {
      .summary = "print what a run wrote",
      .help = LOGS_HELP "  helmr logs 01981f4e-… --follow",
      .options = logs_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_logs_command,
      .min_args = 1,
      .max_args = 1,
@@ -298,7 +284,7 @@ const struct command cli_commands[] = {
      .summary = "show what a run changed, or how two differ",
      .help = DIFF_HELP "  helmr diff 01981f4e-…\n  helmr diff 01981f4e-… 01981f5a-… --patch",
      .options = diff_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = diff_command,
      .min_args = 1,
      .max_args = 2,
@@ -309,7 +295,7 @@ const struct command cli_commands[] = {
      .summary = "print the history of a run",
      .help = EVENTS_HELP "  helmr events 01981f4e-… --follow",
      .options = events_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_events_command,
      .min_args = 1,
      .max_args = 1,
@@ -325,7 +311,7 @@ const struct command cli_commands[] = {
             "run, session, workspace and token.\n\n"
             "  helmr fork 01981f4e-… --answer-json '{\"approved\":true}' --answer-json "
             "'{\"approved\":false}'", .options = fork_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = fork_command,
      .min_args = 1,
      .max_args = 1,
@@ -335,7 +321,7 @@ const struct command cli_commands[] = {
      .summary = "list runs that have not ended",
      .help = LIST_HELP "  helmr run list\n  helmr run list --status waiting --jsonl",
      .options = run_list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_list_command,
      },
     {
@@ -343,7 +329,7 @@ const struct command cli_commands[] = {
      .args = "RUN",
      .summary = "the same as show",
      .help = GET_HELP "  helmr run get 01981f4e-… --json",
-     .common = common,
+     .common = cli_scope_options,
      .run = run_get_command,
      .min_args = 1,
      .max_args = 1,
@@ -354,7 +340,7 @@ const struct command cli_commands[] = {
      .summary = "the same as logs",
      .help = LOGS_HELP "  helmr run logs 01981f4e-… > output.txt",
      .options = logs_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_logs_command,
      .min_args = 1,
      .max_args = 1,
@@ -365,7 +351,7 @@ const struct command cli_commands[] = {
      .summary = "the same as events",
      .help = EVENTS_HELP "  helmr run events 01981f4e-… --limit 10",
      .options = events_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_events_command,
      .min_args = 1,
      .max_args = 1,
@@ -377,7 +363,7 @@ const struct command cli_commands[] = {
      .help =
             "Prints its id, status and session. The exit code is 0 also when the run failed.\n\n"
             "  helmr run wait 01981f4e-… --timeout 10m", .options = wait_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_wait_command,
      .min_args = 1,
      .max_args = 1,
@@ -390,7 +376,7 @@ const struct command cli_commands[] = {
             "The task is told first and has some seconds to end by itself; --force skips that.\n"
             "A run that has ended is left alone (operation_status: ignored).\n\n"
             "  helmr run cancel 01981f4e-… --reason 'wrong payload'", .options = cancel_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = run_cancel_command,
      .min_args = 1,
      .max_args = 1,
@@ -400,7 +386,7 @@ const struct command cli_commands[] = {
      .summary = "list deployments, newest first",
      .help = "  helmr deployment list\n  helmr deployment list --env staging --jsonl",
      .options = list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = deployment_list_command,
      },
     {
@@ -408,7 +394,7 @@ const struct command cli_commands[] = {
      .args = "ID",
      .summary = "show one deployment by id or version",
      .help = "  helmr deployment get 20261115.1",
-     .common = common,
+     .common = cli_scope_options,
      .run = deployment_get_command,
      .min_args = 1,
      .max_args = 1,
@@ -419,7 +405,7 @@ const struct command cli_commands[] = {
      .summary = "make a deployment the current one",
      .help = "New runs use the current deployment. An older one can be promoted again.\n\n"
                 "  helmr deployment promote 20261114.3 --reason 'back to what worked'", .options = reason_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = deployment_promote_command,
      .min_args = 1,
      .max_args = 1,
@@ -430,7 +416,7 @@ const struct command cli_commands[] = {
      .summary = "stop a build",
      .help = "  helmr deployment cancel 20261115.2",
      .options = reason_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = deployment_cancel_command,
      .min_args = 1,
      .max_args = 1,
@@ -440,7 +426,7 @@ const struct command cli_commands[] = {
      .summary = "list the tasks of the current deployment",
      .help = "  helmr task list",
      .options = list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = task_list_command,
      },
     {
@@ -448,8 +434,26 @@ const struct command cli_commands[] = {
      .args = "ID",
      .summary = "show one task",
      .help = "  helmr task get hello-world",
-     .common = common,
+     .common = cli_scope_options,
      .run = task_get_command,
+     .min_args = 1,
+     .max_args = 1,
+     },
+    {
+     .name = "sandbox list",
+     .summary = "list the sandboxes of the current deployment",
+     .help = "Columns: SANDBOX ID, FINGERPRINT, GUEST ABI, MOUNT.\n\n  helmr sandbox list",
+     .options = list_options,
+     .common = cli_scope_options,
+     .run = sandbox_list_command,
+     },
+    {
+     .name = "sandbox get",
+     .args = "ID",
+     .summary = "show one sandbox: its image, mount and resources",
+     .help = "  helmr sandbox get hello-world",
+     .common = cli_scope_options,
+     .run = sandbox_get_command,
      .min_args = 1,
      .max_args = 1,
      },
@@ -588,7 +592,7 @@ const struct command cli_commands[] = {
      .summary = "list API keys",
      .help = "Needs a login: keys cannot manage keys.\n\n  helmr key list --filter all",
      .options = key_list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = key_list_command,
      },
     {
@@ -605,7 +609,7 @@ const struct command cli_commands[] = {
                 "workspace-versions:read workspace-exec:create workspace-exec:read\n"
                 "workspace-exec:manage workspace-pty:create workspace-pty:read\n"
                 "workspace-pty:manage", .options = key_create_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = key_create_command,
      .min_args = 1,
      .max_args = 1,
@@ -616,7 +620,7 @@ const struct command cli_commands[] = {
      .summary = "end an API key",
      .help = "  helmr key revoke 01981f4e-… --yes",
      .options = yes_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = key_revoke_command,
      .min_args = 1,
      .max_args = 1,
@@ -629,7 +633,7 @@ const struct command cli_commands[] = {
             "Without VALUE a terminal is asked, unseen, and a pipe is stored byte for byte. An\n"
             "argument stays in the shell's history. Prints the name.\n\n"
             "  helmr secret set NPM_TOKEN\n"
-            "  helmr secret set DEPLOY_KEY --env staging < deploy_key", .common = common,
+            "  helmr secret set DEPLOY_KEY --env staging < deploy_key", .common = cli_scope_options,
      .run = secret_set_command,
      .min_args = 1,
      .max_args = 2,
@@ -639,7 +643,7 @@ const struct command cli_commands[] = {
      .summary = "list the secrets of the environment",
      .help = "Names and times only: values are never shown.\n\n  helmr secret list",
      .options = list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = secret_list_command,
      },
     {
@@ -647,7 +651,7 @@ const struct command cli_commands[] = {
      .args = "NAME",
      .summary = "show when a secret was stored",
      .help = "The value is never shown.\n\n  helmr secret get NPM_TOKEN",
-     .common = common,
+     .common = cli_scope_options,
      .run = secret_get_command,
      .min_args = 1,
      .max_args = 1,
@@ -658,7 +662,7 @@ const struct command cli_commands[] = {
      .summary = "delete a secret",
      .help = "  helmr secret delete NPM_TOKEN --yes",
      .options = yes_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = secret_delete_command,
      .min_args = 1,
      .max_args = 1,
@@ -668,7 +672,7 @@ const struct command cli_commands[] = {
      .summary = "show who did what, newest first",
      .help = "  helmr audit list --action secret.use --from 2026-01-31T00:00:00Z",
      .options = audit_list_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = audit_list_command,
      },
     {
@@ -676,7 +680,7 @@ const struct command cli_commands[] = {
      .summary = "print the audit log as lines of JSON, oldest first",
      .help = "The last line is the seal of the file, for `helmr audit verify FILE`.\n\n"
                 "  helmr audit export > audit.jsonl", .options = audit_export_options,
-     .common = common,
+     .common = cli_scope_options,
      .run = audit_export_command,
      },
 };

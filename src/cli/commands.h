@@ -7,8 +7,13 @@ extern const struct command cli_commands[];
 extern const size_t n_cli_commands;
 extern const struct command token_commands[]; /* and resume */
 extern const size_t n_token_commands;
+extern const struct command session_commands[]; /* and their streams */
+extern const size_t n_session_commands;
 extern const struct command fleet_commands[]; /* of workers */
 extern const size_t n_fleet_commands;
+
+/* Server, project, environment and --json: of every command about an environment. */
+extern const struct option cli_scope_options[];
 
 command_run init_command, deploy_command;
 command_run login_command, logout_command, whoami_command;
@@ -17,7 +22,10 @@ command_run run_start_command, run_list_command, run_ps_command, run_get_command
 command_run diff_command;
 command_run deployment_list_command, deployment_get_command, deployment_promote_command,
     deployment_cancel_command;
-command_run task_list_command, task_get_command;
+command_run task_list_command, task_get_command, sandbox_list_command, sandbox_get_command;
+command_run session_start_command, session_list_command, session_get_command, session_close_command,
+    session_cancel_command;
+command_run stream_list_command, stream_send_command, stream_inputs_command, stream_outputs_command;
 command_run project_list_command, project_get_command, project_create_command,
     project_update_command, project_delete_command;
 command_run env_list_command, env_get_command, env_create_command, env_update_command,

@@ -1,4 +1,5 @@
-/* `helmr deployment …` and `helmr task …`: what is deployed, and which deployment is current. */
+/* `helmr deployment …`, `helmr task …` and `helmr sandbox …`: what is deployed, and which
+ * deployment is current. */
 #include <stdio.h>
 
 #include "base/json.h"
@@ -69,6 +70,34 @@ static const struct field task_labels[] = {
     {"Payload", NULL,          show_payload},
     {"Queue",   "queue",       NULL        },
     {"Preload", NULL,          show_preload},
+};
+
+static struct str show_resources(struct str sandbox, struct arena *arena)
+{
+    struct str cpu = output_value(sandbox, "resources.cpu", arena);
+    struct str memory = output_value(sandbox, "resources.memory_mib", arena);
+    struct str disk = output_value(sandbox, "resources.disk_mib", arena);
+
+    return str_of(arena_printf(arena, "%.*s vCPU, %.*s MiB memory, %.*s MiB disk", (int)cpu.len,
+                               cpu.ptr, (int)memory.len, memory.ptr, (int)disk.len, disk.ptr));
+}
+
+static const struct field sandbox_columns[] = {
+    {"SANDBOX ID",  "sandbox_id",  NULL},
+    {"FINGERPRINT", "fingerprint", NULL},
+    {"GUEST ABI",   "guest_abi",   NULL},
+    {"MOUNT",       "mount_path",  NULL},
+};
+
+static const struct field sandbox_labels[] = {
+    {"Sandbox",     "sandbox_id",    NULL          },
+    {"Fingerprint", "fingerprint",   NULL          },
+    {"Guest ABI",   "guest_abi",     NULL          },
+    {"Mount",       "mount_path",    NULL          },
+    {"Image",       "image_digest",  NULL          },
+    {"Resources",   NULL,            show_resources},
+    {"Network",     "network",       NULL          },
+    {"Deployment",  "deployment_id", NULL          },
 };
 
 static bool print_list(const struct invocation *invocation, const char *kind,
@@ -175,4 +204,16 @@ bool task_get_command(const struct invocation *invocation, int *exit_code, struc
 {
     *exit_code = 0;
     return print_one(invocation, "tasks", task_labels, COUNT_OF(task_labels), err);
+}
+
+bool sandbox_list_command(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    *exit_code = 0;
+    return print_list(invocation, "sandboxes", sandbox_columns, COUNT_OF(sandbox_columns), err);
+}
+
+bool sandbox_get_command(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    *exit_code = 0;
+    return print_one(invocation, "sandboxes", sandbox_labels, COUNT_OF(sandbox_labels), err);
 }

@@ -174,6 +174,7 @@ bool output_list(struct api *api, const struct invocation *invocation,
 
     if (printer.is_document && printer.is_lines)
         return error_set(err, ERR_INVALID, "--json and --jsonl exclude each other");
+    printer.is_lines = printer.is_lines || (listing->always_lines && !printer.is_document);
     for (size_t i = 0; i < listing->n_columns; i++)
         titles[i] = listing->columns[i].title;
     table_init(&printer.table, titles, listing->n_columns);

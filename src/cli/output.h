@@ -23,7 +23,8 @@ struct listing {
     const char *field; /* of the answer: "runs" */
     const struct field *columns;
     size_t n_columns;
-    bool one_page; /* --limit and --cursor are the user's: the rest is only pointed at */
+    bool one_page;     /* --limit and --cursor are the user's: the rest is only pointed at */
+    bool always_lines; /* no columns: without --json as with --jsonl */
 };
 
 /* Prints all pages as a table, with --json as one document, with --jsonl as lines. */

@@ -189,35 +189,53 @@ static bool write_secrets(const struct invocation *invocation, struct json_write
     return true;
 }
 
-static bool write_options(const struct invocation *invocation, struct json_writer *json,
-                          struct error *err)
+/* What the start of a run and that of a session have in common. */
+static bool write_start(const struct invocation *invocation, struct json_writer *json,
+                        struct error *err)
 {
     const char *queue = invocation_value(invocation, "queue");
 
-    json_open(json, "options");
-    write_text(invocation, "deployment", "deployment_id", json);
     if (queue) {
         json_open(json, "queue");
         json_string(json, "name", queue);
         json_close(json);
     }
     write_text(invocation, "concurrency-key", "concurrency_key", json);
-    write_text(invocation, "idempotency-key", "idempotency_key", json);
     write_tags(invocation, json);
-
-    bool ok = write_number(invocation, "priority", "priority", json, err) &&
-              write_duration(invocation, "ttl", "ttl", json, err) &&
-              write_number(invocation, "max-duration-seconds", "max_duration_seconds", json, err) &&
-              write_json_flag(invocation, "metadata", json, err) &&
-              write_json_flag(invocation, "retry", json, err) &&
-              write_duration(invocation, "idempotency-key-ttl", "idempotency_key_ttl", json, err);
-
-    json_close(json);
-    return ok;
+    return write_number(invocation, "priority", "priority", json, err) &&
+           write_duration(invocation, "ttl", "ttl", json, err) &&
+           write_number(invocation, "max-duration-seconds", "max_duration_seconds", json, err) &&
+           write_json_flag(invocation, "metadata", json, err) &&
+           write_json_flag(invocation, "retry", json, err);
 }
 
-bool payload_run_body(const struct invocation *invocation, const char *task, struct buf *out,
-                      struct error *err)
+static bool write_run_options(const struct invocation *invocation, struct json_writer *json,
+                              struct error *err)
+{
+    json_open(json, "options");
+    write_text(invocation, "deployment", "deployment_id", json);
+    write_text(invocation, "idempotency-key", "idempotency_key", json);
+    if (!write_duration(invocation, "idempotency-key-ttl", "idempotency_key_ttl", json, err) ||
+        !write_start(invocation, json, err))
+        return false;
+    json_close(json);
+    return true;
+}
+
+static bool write_session_options(const struct invocation *invocation, struct json_writer *json,
+                                  struct error *err)
+{
+    write_text(invocation, "external-id", "external_id", json);
+    write_text(invocation, "workspace", "workspace_id", json);
+    write_text(invocation, "expires-at", "expires_at", json);
+    return write_start(invocation, json, err);
+}
+
+typedef bool write_part(const struct invocation *invocation, struct json_writer *json,
+                        struct error *err);
+
+static bool write_body(const struct invocation *invocation, const char *task,
+                       write_part *write_options, struct buf *out, struct error *err)
 {
     AUTO(buf_finish) struct buf payload = {.max = PAYLOAD_MAX};
 
@@ -234,4 +252,16 @@ bool payload_run_body(const struct invocation *invocation, const char *task, str
         return false;
     json_close(&json);
     return json_end(&json, err);
+}
+
+bool payload_run_body(const struct invocation *invocation, const char *task, struct buf *out,
+                      struct error *err)
+{
+    return write_body(invocation, task, write_run_options, out, err);
+}
+
+bool payload_session_body(const struct invocation *invocation, const char *task, struct buf *out,
+                          struct error *err)
+{
+    return write_body(invocation, task, write_session_options, out, err);
 }

@@ -10,23 +10,28 @@ static struct error err;
 static struct invocation invocation;
 static struct buf out;
 
-/* Parsed by the real table, so that the flags are those of `helmr run`. */
-static bool parse(const char *const *words, size_t n)
+/* Parsed by the real tables, so that the flags are those of the commands. */
+static bool parse_with(const struct command *table, size_t n_table, const char *const *words,
+                       size_t n)
 {
     static char *argv[32];
 
     argv[0] = (char *)(size_t)"helmr";
-    argv[1] = (char *)(size_t)"run";
     for (size_t i = 0; i < n; i++)
-        argv[i + 2] = (char *)(size_t)words[i];
+        argv[i + 1] = (char *)(size_t)words[i];
     buf_finish(&out);
     out = (struct buf){.max = RUN_BODY_MAX};
-    return command_parse(cli_commands, n_cli_commands, (int)n + 2, argv, &invocation, &err);
+    return command_parse(table, n_table, (int)n + 1, argv, &invocation, &err);
 }
 
-#define PARSE(...)                            \
-    parse((const char *const[]){__VA_ARGS__}, \
-          sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+static bool parse(const char *const *words, size_t n)
+{
+    return parse_with(cli_commands, n_cli_commands, words, n);
+}
+
+#define PARSE(...)                                   \
+    parse((const char *const[]){"run", __VA_ARGS__}, \
+          sizeof((const char *const[]){"run", __VA_ARGS__}) / sizeof(const char *))
 #define PAYLOAD(...) (PARSE("t", ##__VA_ARGS__) && payload_read(&invocation, &out, &err))
 #define BODY(...)    (PARSE("t", ##__VA_ARGS__) && payload_run_body(&invocation, "t", &out, &err))
 
@@ -102,15 +107,33 @@ TEST(every_option_has_its_place_in_the_request)
                "{\"a\":1}", "--tag", "x", "--tag", "y", "--retry-json", "{\"maxAttempts\":2}",
                "--idempotency-key", "k", "--idempotency-key-ttl", "2d"));
     CHECK(json_find_raw(buf_str(&out), "options", &arena, &options));
-    CHECK(
-        str_equal(options,
-                  STR("{\"deployment_id\":\"20261115.1\",\"queue\":{\"name\":\"q\"},"
-                      "\"concurrency_key\":\"c\",\"idempotency_key\":\"k\",\"tags\":[\"x\",\"y\"],"
-                      "\"priority\":-3,\"ttl\":\"1h30m\",\"max_duration_seconds\":60,"
-                      "\"metadata\":{\"a\":1},\"retry\":{\"maxAttempts\":2},"
-                      "\"idempotency_key_ttl\":\"2d\"}")));
+    CHECK(str_equal(options, STR("{\"deployment_id\":\"20261115.1\",\"idempotency_key\":\"k\","
+                                 "\"idempotency_key_ttl\":\"2d\",\"queue\":{\"name\":\"q\"},"
+                                 "\"concurrency_key\":\"c\",\"tags\":[\"x\",\"y\"],"
+                                 "\"priority\":-3,\"ttl\":\"1h30m\",\"max_duration_seconds\":60,"
+                                 "\"metadata\":{\"a\":1},\"retry\":{\"maxAttempts\":2}}")));
     CHECK(!BODY("--priority", "high"));
     CHECK(!BODY("--ttl", "soon"));
+}
+
+#define SESSION(...)                                                                  \
+    (parse_with(session_commands, n_session_commands,                                 \
+                (const char *const[]){"session", "start", "t", __VA_ARGS__},          \
+                sizeof((const char *const[]){"session", "start", "t", __VA_ARGS__}) / \
+                    sizeof(const char *)) &&                                          \
+     payload_session_body(&invocation, "t", &out, &err))
+
+TEST(the_start_of_a_session_has_its_options_beside_the_payload)
+{
+    CHECK(SESSION("-p", "name=Ada", "-p", "main", "--external-id", "chat-7", "--workspace", "w",
+                  "--expires-at", "2026-12-01T00:00:00Z", "--queue", "q", "--tag", "x", "--ttl",
+                  "5m"));
+    CHECK(is("{\"task_id\":\"t\",\"payload\":{\"name\":\"Ada\"},\"external_id\":\"chat-7\","
+             "\"workspace_id\":\"w\",\"expires_at\":\"2026-12-01T00:00:00Z\","
+             "\"queue\":{\"name\":\"q\"},\"tags\":[\"x\"],\"ttl\":\"5m\"}"));
+    CHECK_STR(invocation_value(&invocation, "project"), "main");
+    CHECK(!SESSION("--deployment", "20261115.1"));
+    CHECK(!SESSION("--idempotency-key", "k"));
 }
 
 TEST(a_task_has_a_name_that_can_be_one)

@@ -95,25 +95,9 @@ static const struct field run_labels[] = {
     {"Error",     NULL,             show_error },
 };
 
-/* Flags that are parameters of the request, in the form of a query. */
-static const char *query_of(struct api *api, const struct invocation *invocation,
-                            const char *const (*flags)[2], const char *first)
-{
-    const char *query = first;
-
-    for (; (*flags)[0]; flags++) {
-        const char *value = invocation_value(invocation, (*flags)[0]);
-
-        if (value)
-            query = arena_printf(&api->arena, "%s%c%s=%s", query, *query ? '&' : '?', (*flags)[1],
-                                 api_part(api, value));
-    }
-    return query;
-}
-
 static bool list_runs(const struct invocation *invocation, const char *status, struct error *err)
 {
-    static const char *const flags[][2] = {
+    static const struct api_flag flags[] = {
         {"session", "session_id"},
         {"status",  "status"    },
         {"limit",   "limit"     },
@@ -128,7 +112,7 @@ static bool list_runs(const struct invocation *invocation, const char *status, s
     const char *first =
         invocation_has(invocation, "status") ? "" : arena_printf(&api.arena, "?status=%s", status);
     const struct listing listing = {
-        .path = api_path(&api, "/runs%s", query_of(&api, invocation, flags, first)),
+        .path = api_path(&api, "/runs%s", api_query(&api, invocation, flags, first)),
         .field = "runs",
         .columns = list_columns,
         .n_columns = COUNT_OF(list_columns),
@@ -187,12 +171,12 @@ static bool follow_events(struct api *api, const char *path, const char *id, con
 static bool print_events(struct api *api, const struct invocation *invocation, const char *path,
                          struct error *err)
 {
-    static const char *const flags[][2] = {
+    static const struct api_flag flags[] = {
         {"limit",  "limit" },
         {"cursor", "cursor"},
         {NULL,     NULL    },
     };
-    const char *at = arena_printf(&api->arena, "%s%s", path, query_of(api, invocation, flags, ""));
+    const char *at = arena_printf(&api->arena, "%s%s", path, api_query(api, invocation, flags, ""));
     struct str page, list, item, cursor;
 
     for (;;) {

@@ -27,3 +27,19 @@ bool run_follow_logs(struct api *api, const char *id, int64_t deadline_ms, bool 
 
 /* "task process: boom (task_failed)"; empty when there is no error. */
 struct str run_error_text(struct str run, struct arena *arena);
+
+/* Whether a start stays with its run, and how long. */
+struct stay {
+    bool stays, follows, as_json;
+    int64_t deadline_ms;
+};
+
+/* Out of --wait, --follow, --timeout and --json; flags that do not go together are refused. */
+bool run_stays(const struct invocation *invocation, struct stay *stay, struct error *err) MUST_USE;
+/* To the end of the run, which is then in *run. */
+bool run_stay(struct api *api, const struct stay *stay, const char *id, struct str *run,
+              struct error *err) MUST_USE;
+/* The error, if any, on stderr, and `run_status: …`. */
+void run_print_end(struct api *api, struct str run);
+/* A run that nobody can take would be waited for without a word. */
+void run_note_waiting(struct api *api, struct str run);

@@ -16,7 +16,7 @@ static bool start(struct api *api, const struct invocation *invocation, struct s
            api_send(api, "POST", api_path(api, "/runs"), buf_str(&body), run, err);
 }
 
-static void print_end(struct api *api, struct str run)
+void run_print_end(struct api *api, struct str run)
 {
     struct str error = run_error_text(run, &api->arena);
 
@@ -28,8 +28,7 @@ static void print_end(struct api *api, struct str run)
     output_label(stdout, "run_status", output_value(run, "status", &api->arena));
 }
 
-/* A run that nobody can take would be waited for without a word. */
-static void note_waiting(struct api *api, struct str run)
+void run_note_waiting(struct api *api, struct str run)
 {
     struct str reason = output_value(run, "queued_reason", &api->arena);
 
@@ -40,48 +39,51 @@ static void note_waiting(struct api *api, struct str run)
         fputs("note: the run waits: no active worker can run it\n", stderr);
 }
 
-static bool stay(struct api *api, const struct invocation *invocation, const char *id,
-                 int64_t deadline_ms, struct error *err)
+bool run_stays(const struct invocation *invocation, struct stay *stay, struct error *err)
 {
-    bool as_json = invocation_has(invocation, "json");
-    struct str run;
+    stay->follows = invocation_has(invocation, "follow");
+    stay->stays = stay->follows || invocation_has(invocation, "wait");
+    stay->as_json = invocation_has(invocation, "json");
+    if (stay->as_json && stay->follows)
+        return error_set(err, ERR_INVALID, "--json and --follow exclude each other");
+    if (invocation_has(invocation, "timeout") && !stay->stays)
+        return error_set(err, ERR_INVALID, "--timeout needs --wait or --follow");
+    return run_deadline(invocation, &stay->deadline_ms, err);
+}
 
-    if (invocation_has(invocation, "follow")
-            ? !run_follow_logs(api, id, deadline_ms, false, &run, err)
-            : !run_wait_end(api, id, deadline_ms, &run, err))
-        return false;
-    if (as_json)
-        output_line(run);
-    else
-        print_end(api, run);
-    return true;
+bool run_stay(struct api *api, const struct stay *stay, const char *id, struct str *run,
+              struct error *err)
+{
+    return stay->follows ? run_follow_logs(api, id, stay->deadline_ms, false, run, err)
+                         : run_wait_end(api, id, stay->deadline_ms, run, err);
 }
 
 bool run_start_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(api_finish) struct api api = {0};
-    bool as_json = invocation_has(invocation, "json"),
-         follows = invocation_has(invocation, "follow");
-    bool stays = follows || invocation_has(invocation, "wait");
-    int64_t deadline_ms;
+    struct stay stay;
     struct str run, id;
 
     *exit_code = 0;
-    if (as_json && follows)
-        return error_set(err, ERR_INVALID, "--json and --follow exclude each other");
-    if (invocation_has(invocation, "timeout") && !stays)
-        return error_set(err, ERR_INVALID, "--timeout needs --wait or --follow");
-    if (!run_deadline(invocation, &deadline_ms, err) ||
-        !api_open(invocation, API_ANY, NULL, &api, err) || !start(&api, invocation, &run, err))
+    if (!run_stays(invocation, &stay, err) || !api_open(invocation, API_ANY, NULL, &api, err) ||
+        !start(&api, invocation, &run, err))
         return false;
     if (!json_find_text(run, "id", &api.arena, &id))
         return error_set(err, ERR_INTERNAL, "the server described a run without an id");
     output_console(&api, "runs", id);
-    if (!as_json)
+    if (!stay.as_json)
         output_line(id);
-    else if (!stays)
+    else if (!stay.stays)
         output_line(run);
     fflush(stdout);
-    note_waiting(&api, run);
-    return !stays || stay(&api, invocation, arena_text(&api.arena, id), deadline_ms, err);
+    run_note_waiting(&api, run);
+    if (!stay.stays)
+        return true;
+    if (!run_stay(&api, &stay, arena_text(&api.arena, id), &run, err))
+        return false;
+    if (stay.as_json)
+        output_line(run);
+    else
+        run_print_end(&api, run);
+    return true;
 }

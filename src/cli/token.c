@@ -7,14 +7,6 @@
 
 enum { DATA_MAX = 256 * 1024, BODY_MAX = 2 * DATA_MAX };
 
-static const struct option scope_options[] = {
-    {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
-    {"project", 'p', OPTION_VALUE, "PROJECT", "A project other than the one of helmr.config.*."},
-    {"env", 'e', OPTION_VALUE, "ENV", "An environment other than the default one."},
-    {"json", 0, OPTION_FLAG, NULL, "Print JSON as the API has it."},
-    {0},
-};
-
 static const struct option create_options[] = {
     {"timeout", 0, OPTION_VALUE, "DURATION", "Expires then, at most 365d from now (7d)."},
     {"metadata-json", 0, OPTION_VALUE, "JSON", "Metadata of the token, an object."},
@@ -259,7 +251,7 @@ const struct command token_commands[] = {
                 "The same answer again is fine; another one is refused.\n\n"
                 "  helmr ps --status waiting\n"
                 "  helmr resume respond 01981f4e-… --value '{\"approved\":true}'", .options = respond_options,
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = respond,
      .min_args = 1,
      .max_args = 1,
@@ -270,7 +262,7 @@ const struct command token_commands[] = {
      .help = "Prints the callback URL and the public access token, which are shown only here.\n"
                 "Whoever has one of the two can complete this token, and nothing else.\n\n"
                 "  helmr token create --timeout 2h --tag review", .options = create_options,
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = create,
      },
     {
@@ -278,7 +270,7 @@ const struct command token_commands[] = {
      .summary = "list tokens, newest first",
      .help = "Columns: ID, STATUS, TIMEOUT, TAGS.\n\n  helmr token list --status pending",
      .options = list_options,
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = list,
      },
     {
@@ -286,7 +278,7 @@ const struct command token_commands[] = {
      .args = "TOKEN",
      .summary = "show one token",
      .help = "  helmr token get 01981f4e-…",
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = get,
      .min_args = 1,
      .max_args = 1,
@@ -298,7 +290,7 @@ const struct command token_commands[] = {
      .help = "TOKEN may also be the id of the wait for it. Completing it again with equal data\n"
                 "is fine (completion_status: already_completed).\n\n"
                 "  helmr token complete 01981f4e-… --data-json '{\"approved\":true}'", .options = complete_options,
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = complete,
      .min_args = 1,
      .max_args = 1,
@@ -309,7 +301,7 @@ const struct command token_commands[] = {
      .summary = "cancel a token",
      .help = "A program that waits for it gets a WaitCancelledError.\n\n"
                 "  helmr token cancel 01981f4e-… --reason 'not needed any more'", .options = cancel_options,
-     .common = scope_options,
+     .common = cli_scope_options,
      .run = cancel,
      .min_args = 1,
      .max_args = 1,
