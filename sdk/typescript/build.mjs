@@ -10,8 +10,9 @@ await build({
   entryPoints: ["src/index.ts"],
   outfile: "dist/index.js",
   bundle: true,
-  platform: "node",
-  target: "node22.18",
+  /* For Node and for browsers: nothing of either may be asked for by name. */
+  platform: "neutral",
+  target: "es2022",
   format: "esm",
   legalComments: "none",
 });

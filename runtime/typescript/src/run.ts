@@ -78,6 +78,10 @@ class Attempt {
     this.#running = makeContext(start, log);
     this.#operations = new Operations(channel);
     shared<RunRuntime>("runRuntime").value = {
+      identity: () => {
+        const { runId, attempt: attemptNumber } = this.#running.identity;
+        return { runId, attemptNumber };
+      },
       log,
       operate: (kind, body) => this.#listening().operate(kind, body),
       wait: (body) => this.#listening().open(body),

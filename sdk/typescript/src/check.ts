@@ -11,6 +11,9 @@ export function text(field: string, value: unknown): string {
   return value;
 }
 
+/** How long the text is on the wire. */
+export const byteLength = (value: string): number => new TextEncoder().encode(value).length;
+
 export function list(field: string, value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) refuse(field, "must be an array");
   return value;

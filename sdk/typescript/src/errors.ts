@@ -138,3 +138,34 @@ export class PayloadSchemaValidationError extends Error {
     return hasBrand(value, "PayloadSchemaValidationError");
   }
 }
+
+/** What a process of a workspace wrote could not be read on. */
+export class WorkspaceStreamError extends Error {
+  override readonly name = "WorkspaceStreamError";
+  readonly code: string;
+  /** From where reading may be tried again. */
+  readonly cursor: string | undefined;
+  constructor(message: string, of: { code: string; cursor?: string }) {
+    super(message);
+    this.code = of.code;
+    this.cursor = of.cursor;
+    brand(this, "WorkspaceStreamError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "WorkspaceStreamError");
+  }
+}
+
+/** The process is gone without having ended: nothing more will come. */
+export class WorkspaceStreamTerminalError extends Error {
+  override readonly name = "WorkspaceStreamTerminalError";
+  readonly terminal: "lost";
+  constructor(message: string, terminal: "lost") {
+    super(message);
+    this.terminal = terminal;
+    brand(this, "WorkspaceStreamTerminalError");
+  }
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return hasBrand(value, "WorkspaceStreamTerminalError");
+  }
+}

@@ -8,7 +8,8 @@ export type { NetworkOptions } from "./network.js";
 export { queue } from "./queue.js";
 export type { QueueDefinition } from "./queue.js";
 export { task } from "./task.js";
-export type { Task, TaskOutput, TaskPayload, TaskTriggerPayload } from "./task.js";
+export type { SessionStartPayload, Task, TaskOutput, TaskPayload } from "./task.js";
+export type { TaskTriggerPayload } from "./task.js";
 export type { BrokerRule, Placement } from "./secret.js";
 export type { Backoff, RetryOptions } from "./retry.js";
 export type { DurationInput, DurationObject } from "./duration.js";
@@ -22,20 +23,40 @@ export { timers } from "./timers.js";
 export { tokens } from "./tokens.js";
 export type { TokenFacade, TokenHandle } from "./tokens.js";
 export { logger } from "./logger.js";
-export { auth, HelmrClient, runs, tasks } from "./client/client.js";
+export type { StreamDirection, StreamRef } from "./stream_definition.js";
+export type { StreamWriter } from "./stream_write.js";
+export { auth, HelmrClient, runs, sessions, tasks } from "./client/client.js";
 export type { ClientOptions, RequestOptions } from "./client/transport.js";
-export type { DeployedTask, RunHandle, TriggerOptions } from "./client/tasks.js";
-export type { DiffOptions, Fork, ForkOptions, RunListOptions } from "./client/runs.js";
-export type { RunLogs, RunOperation, RunPage } from "./client/runs.js";
+export { idempotencyKeys } from "./client/idempotency.js";
+export type { IdempotencyKey, IdempotencyKeyOptions } from "./client/idempotency.js";
+export type { IdempotencyScope } from "./client/idempotency.js";
+export type { StartOptions } from "./client/start.js";
+export type { DeployedTask, RunHandle, Tasks, TriggerOptions } from "./client/tasks.js";
+export type { DiffOptions, Fork, ForkOptions, RunCancellation } from "./client/runs.js";
+export type { RunCancelOptions, RunEventListOptions, RunEventOptions } from "./client/runs.js";
+export type { RunListOptions, RunLogs, RunOperation, RunPage, Runs } from "./client/runs.js";
+export type { RunWaitOptions } from "./client/runs.js";
 export type { RunError, RunRef, RunSnapshot, RunStatus } from "./client/run.js";
 export type { RunEvent } from "./client/events.js";
 export type { Diff, DiffChange, DiffEntry } from "./client/diff.js";
-export type { SessionSnapshot, SessionStatus } from "./client/session.js";
+export type { SessionActivity, SessionRef, SessionSnapshot } from "./client/session.js";
+export type { SessionStatus } from "./client/session.js";
+export type { AwaitedSession, SessionEndOptions, SessionHandle } from "./client/sessions.js";
+export type { SessionListOptions, SessionPage, Sessions } from "./client/sessions.js";
+export type { SessionStartAndWaitOptions, SessionStartOptions } from "./client/sessions.js";
+export type { SessionUpdateOptions, StartedSession } from "./client/sessions.js";
+export type { AppendedRecord, StreamRecord } from "./client/stream_record.js";
+export type { InputStream, OutputListOptions, OutputReadOptions } from "./client/streams.js";
+export type { OutputStream, PublicAccess, StreamAppendOptions } from "./client/streams.js";
+export type { StreamListOptions, StreamReadOptions } from "./client/streams.js";
+export type { StreamSendOptions } from "./client/streams.js";
 export type { Wait, WaitCondition, WaitKind, WaitSuspension } from "./client/wait.js";
 export type { CreatedToken, Token, TokenRef, TokenStatus } from "./client/token.js";
+export type { TokenCancelOptions, TokenCompleteOptions } from "./client/tokens.js";
 export type { TokenCompletion, TokenCreateOptions } from "./client/tokens.js";
-export type { TokenListOptions, TokenPage } from "./client/tokens.js";
-export type { PublicToken, PublicTokenOptions } from "./client/auth.js";
+export type { TokenListOptions, TokenPage, Tokens } from "./client/tokens.js";
+export type { Auth, PublicToken, PublicTokenOptions } from "./client/auth.js";
+export type { PublicTokenScope } from "./client/auth.js";
 export {
   AuthError,
   ConcurrentWaitError,
@@ -46,4 +67,6 @@ export {
   UnsupportedTransportError,
   WaitCancelledError,
   WaitTimeoutError,
+  WorkspaceStreamError,
+  WorkspaceStreamTerminalError,
 } from "./errors.js";

@@ -1,5 +1,5 @@
 // Metadata and tags: what people and programs see of a wait or token beside its value.
-import { list, record, refuse, text } from "./check.js";
+import { byteLength, list, record, refuse, text } from "./check.js";
 
 const metadataBytes = 64 * 1024;
 const keyBytes = 512;
@@ -11,10 +11,10 @@ export function metadata(field: string, value: unknown): Record<string, unknown>
   if (value === undefined) return undefined;
   const given = record(field, value);
   for (const key of Object.keys(given))
-    if (Buffer.byteLength(key) > keyBytes)
+    if (byteLength(key) > keyBytes)
       refuse(field, `must not have keys over ${keyBytes} bytes`);
   const json = JSON.stringify(given);
-  if (Buffer.byteLength(json) > metadataBytes) refuse(field, "must not be over 64 KiB of JSON");
+  if (byteLength(json) > metadataBytes) refuse(field, "must not be over 64 KiB of JSON");
   return JSON.parse(json) as Record<string, unknown>;
 }
 
@@ -23,7 +23,7 @@ export function tags(field: string, value: unknown): string[] | undefined {
   const given = list(field, value).map((tag, i) => text(`${field}[${i}]`, tag));
   if (given.length > tagCount) refuse(field, `must not be over ${tagCount}`);
   for (const tag of given)
-    if (Buffer.byteLength(tag) > tagBytes)
+    if (byteLength(tag) > tagBytes)
       refuse(field, `must not have a tag over ${tagBytes} bytes`);
   return given;
 }

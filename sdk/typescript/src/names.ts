@@ -14,6 +14,10 @@ const rules = {
     pattern: /^[A-Za-z0-9][A-Za-z0-9._/-]{0,255}$/,
     says: "must be 1 to 256 of A-Z a-z 0-9 . _ / - and start with a letter or digit",
   },
+  stream: {
+    pattern: /^[A-Za-z0-9][A-Za-z0-9._-]{0,255}$/,
+    says: "must be 1 to 256 of A-Z a-z 0-9 . _ - and start with a letter or digit",
+  },
   secret: {
     pattern: /^(?!(?:con|prn|aux|nul|com[1-9]|lpt[1-9])$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/i,
     says:

@@ -9,8 +9,15 @@ export type Settlement =
   | { readonly condition: "cancelled"; readonly reason?: string }
   | { readonly condition: "failed"; readonly message: string };
 
+/** Who the program is now; another in a fork. */
+export interface RuntimeIdentity {
+  readonly runId: string;
+  readonly attemptNumber: number;
+}
+
 /** What the adapter puts in place before it loads a task. */
 export interface RunRuntime {
+  identity(): RuntimeIdentity;
   log(level: LogLevel, values: readonly unknown[]): void;
   /** Asks the server for something; rejects when it refuses. */
   operate(kind: string, body: object): Promise<unknown>;
@@ -21,6 +28,9 @@ export interface RunRuntime {
 const slot = shared<RunRuntime>("runRuntime");
 
 export const isInsideRun = (): boolean => slot.value !== undefined;
+
+/** Undefined outside a run. */
+export const runtimeIdentity = (): RuntimeIdentity | undefined => slot.value?.identity();
 
 export function runRuntime(caller: string): RunRuntime {
   if (slot.value === undefined) throw new Error(`${caller} can only be used inside a run`);

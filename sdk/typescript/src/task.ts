@@ -21,7 +21,7 @@ declare const types: unique symbol;
 
 export interface Task<P = unknown, R = unknown> {
   readonly id: string;
-  trigger(payload?: P, options?: TriggerOptions): Promise<RunHandle>;
+  trigger(payload?: P, options?: TriggerOptions): Promise<RunHandle<R>>;
   /** Only there for the type system. */
   readonly [types]?: { payload: P; output: R };
 }
@@ -29,6 +29,7 @@ export interface Task<P = unknown, R = unknown> {
 export type TaskPayload<T> = T extends Task<infer P, infer _R> ? P : never;
 export type TaskOutput<T> = T extends Task<infer _P, infer R> ? R : never;
 export type TaskTriggerPayload<T> = TaskPayload<T>;
+export type SessionStartPayload<T> = TaskPayload<T>;
 
 export interface TaskBase {
   id: string;

@@ -1,7 +1,8 @@
 // Tokens: values that somebody outside completes. Inside a run they are made through the run and
 // can be waited for; elsewhere, and for everything else, through the default client.
-import { record, text } from "./check.js";
+import { record } from "./check.js";
 import { tokens as client } from "./client/client.js";
+import { idempotencyWords } from "./client/idempotency.js";
 import { createdToken, tokenId } from "./client/token.js";
 import type { CreatedToken, TokenRecord, TokenRef } from "./client/token.js";
 import type { TokenCreateOptions, Tokens } from "./client/tokens.js";
@@ -35,13 +36,11 @@ function handle(token: CreatedToken): TokenHandle {
 function createInRun(options: TokenCreateOptions): Promise<TokenHandle> {
   /* Others would choose another place than the run's own. */
   const given = record("options", options, ["timeout", "metadata", "tags", "idempotencyKey"]);
-  const { idempotencyKey } = given;
   const body = {
     timeout: timeout("options.timeout", given.timeout),
     metadata: metadata("options.metadata", given.metadata),
     tags: tags("options.tags", given.tags),
-    idempotency_key:
-      idempotencyKey === undefined ? undefined : text("options.idempotencyKey", idempotencyKey),
+    ...idempotencyWords(options.idempotencyKey),
   };
   return runRuntime("tokens.create")
     .operate("token.create", body)

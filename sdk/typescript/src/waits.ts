@@ -1,6 +1,6 @@
 // A task's stops. A lazy wait does nothing until it is awaited; then it is opened once, however
 // often it is awaited, and the run may be parked meanwhile.
-import { record, refuse, text } from "./check.js";
+import { byteLength, record, refuse, text } from "./check.js";
 import { dayMs, duration, durationText } from "./duration.js";
 import type { DurationInput } from "./duration.js";
 import { WaitCancelledError, WaitTimeoutError } from "./errors.js";
@@ -116,7 +116,7 @@ export function humanRequest(field: string, options: unknown): WaitRequest {
   const { displayText, form = "approval" } = given;
   if (displayText !== undefined && typeof displayText !== "string")
     refuse(of("displayText"), "must be a string");
-  if (displayText !== undefined && Buffer.byteLength(displayText) > displayTextBytes)
+  if (displayText !== undefined && byteLength(displayText) > displayTextBytes)
     refuse(of("displayText"), "must not be over 16 KiB");
   if (!forms.includes(form as string)) refuse(of("form"), `must be one of ${forms.join(", ")}`);
   const shown = { prompt: displayText, form: { version: 1, type: form } };

@@ -287,6 +287,49 @@ test("a subscription goes on from its last cursor and ends with the run", async 
   );
 });
 
+test("a subscription after the last event ends, once the run is seen to be over", async () => {
+  await using server = await TestServer.start(
+    sse(),
+    json(200, run("running")),
+    sse(),
+    json(200, run("succeeded")),
+  );
+  assert.deepEqual(await all(server.client.runs.events.subscribe("run-1", { cursor: "9" })), []);
+  assert.equal(server.asked.length, 4);
+});
+
+test("what a task emits and writes about itself are events", async () => {
+  await using server = await TestServer.start(
+    sse(
+      event(1, "emit.progress", { type: "progress", content: [1, "a"] }),
+      event(2, "run.metadata.updated", { operation: "set", key: "k" }),
+      event(3, "run_wait.created", { kind: "stream", wait_id: "w" }),
+      event(4, "run_wait.completed", { kind: "stream", wait_id: "w", payload: null }),
+      event(5, "run.expired", { ttl: "1s" }),
+    ),
+  );
+  const seen: RunEvent[] = [];
+  for await (const one of server.client.runs.events.subscribe("run-1")) seen.push(one);
+  const [emit, updated, wait, completed] = seen;
+  assert.ok(emit?.type === "emit" && emit.event_type === "progress");
+  assert.deepEqual(emit.content, [1, "a"]);
+  assert.ok(updated?.type === "metadata_updated" && updated.operation === "set");
+  assert.equal(updated.key, "k");
+  assert.deepEqual([wait?.type, completed?.type], ["stream_wait", "stream_wait_completed"]);
+});
+
+test("waiting goes on after the last event it saw", async () => {
+  await using server = await TestServer.start(
+    json(200, run("running")),
+    sse(event(1, "run.created"), event(2, "log.stdout"), "data: {"),
+    json(200, run("running")),
+    sse(event(3, "run.completed", { exit_code: 0 })),
+    json(200, run("succeeded")),
+  );
+  await server.client.runs.wait("run-1", { intervalMs: 1 });
+  assert.equal(server.asked[3]?.headers["last-event-id"], "2");
+});
+
 test("a malformed event with an id is skipped, one without is an error", async () => {
   await using good = await TestServer.start(
     sse("id: 1\ndata: {", event(2, "run.failed", { layer: "l", failure_kind: "k" })),

@@ -1,5 +1,6 @@
 import { Auth } from "./auth.js";
 import { Runs } from "./runs.js";
+import { Sessions } from "./sessions.js";
 import { Tasks } from "./tasks.js";
 import { Tokens } from "./tokens.js";
 import { Transport } from "./transport.js";
@@ -8,6 +9,7 @@ import type { ClientOptions } from "./transport.js";
 export class HelmrClient {
   readonly tasks: Tasks;
   readonly runs: Runs;
+  readonly sessions: Sessions;
   readonly tokens: Tokens;
   readonly auth: Auth;
 
@@ -15,6 +17,7 @@ export class HelmrClient {
     const transport = new Transport(options);
     this.tasks = new Tasks(() => transport);
     this.runs = new Runs(() => transport);
+    this.sessions = new Sessions(() => transport);
     this.tokens = new Tokens(() => transport);
     this.auth = new Auth(() => transport);
   }
@@ -26,5 +29,6 @@ const fromEnvironment = (): Transport => (transport ??= new Transport({}));
 
 export const tasks = new Tasks(fromEnvironment);
 export const runs = new Runs(fromEnvironment);
+export const sessions = new Sessions(fromEnvironment);
 export const tokens = new Tokens(fromEnvironment);
 export const auth = new Auth(fromEnvironment);

@@ -1,7 +1,4 @@
-import { AuthError, HelmrApiError } from "../errors.js";
-import { sleep } from "./sleep.js";
-import { frames } from "./sse.js";
-import type { Frame } from "./sse.js";
+import { follow } from "./sse.js";
 import type { RequestOptions, Transport } from "./transport.js";
 import type { WaitKind } from "./wait.js";
 
@@ -41,6 +38,16 @@ export type RunEvent = EventBase &
         readonly type: `${WaitKind}_wait_${"completed" | "timed_out" | "cancelled" | "failed"}`;
         readonly wait_id: string;
         readonly payload?: unknown;
+      }
+    | {
+        readonly type: "emit";
+        readonly event_type: string;
+        readonly content: readonly unknown[];
+      }
+    | {
+        readonly type: "metadata_updated";
+        readonly operation: "set" | "patch" | "increment";
+        readonly key?: string;
       }
     | { readonly type: "task_result"; readonly exit_code: number }
     | {
@@ -92,6 +99,7 @@ const members: Record<string, (a: Attributes) => Record<string, unknown>> = {
   "run_wait.timed_out": settled("timed_out"),
   "run_wait.cancelled": settled("cancelled"),
   "run_wait.failed": settled("failed"),
+  "run.metadata.updated": (a) => ({ type: "metadata_updated", operation: a.operation, key: a.key }),
   "run.completed": (a) => ({ type: "task_result", exit_code: a.exit_code }),
   "run.failed": (a) => ({
     type: "run_failed",
@@ -112,62 +120,39 @@ const terminal = new Set([
   "run.dead_lettered",
 ]);
 
+const emitted = (a: Attributes): Record<string, unknown> => ({
+  type: "emit",
+  event_type: a.type,
+  content: a.content,
+});
+
 export function runEvent(record: EventRecord): RunEvent | undefined {
-  const more = members[record.kind]?.(record.attributes);
+  const shape = record.kind.startsWith("emit.") ? emitted : members[record.kind];
+  const more = shape?.(record.attributes);
   return more && ({ run_id: record.run_id, at: new Date(record.at), ...more } as RunEvent);
 }
 
-const firstPauseMs = 100;
-const longestPauseMs = 5000;
-const maxFailures = 10;
-
-/** Whether the same request may succeed later. */
-function isPassing(error: unknown, signal: AbortSignal | undefined): boolean {
-  if (signal?.aborted || error instanceof AuthError || error instanceof MalformedFrameError)
-    return false;
-  return !(error instanceof HelmrApiError) || error.status >= 500 || error.status === 429;
-}
-
-class MalformedFrameError extends Error {}
-
-/** Undefined for a frame that cannot be read but has an id to go on from. */
-function recordOf(frame: Frame): EventRecord | undefined {
-  try {
-    const record = JSON.parse(frame.data) as EventRecord;
-    if (typeof record.kind === "string") return record;
-  } catch {
-    /* Judged below, by its id. */
-  }
-  if (frame.id === undefined)
-    throw new MalformedFrameError("the server sent an event that cannot be read");
-  return undefined;
-}
-
 /** Every event after the cursor in order, across reconnections, until the terminal one. */
-export async function* follow(
+export function followRun(
   transport: Transport,
   path: string,
   options: RequestOptions & { cursor?: string },
+  isOver: () => Promise<boolean>,
 ): AsyncGenerator<EventRecord> {
-  let cursor = options.cursor;
-  for (let failures = 0; ;) {
-    try {
-      const headers = {
-        Accept: "text/event-stream",
-        ...(cursor !== undefined && { "Last-Event-ID": cursor }),
-      };
-      const response = await transport.open("GET", path, { ...options, headers });
-      for await (const frame of frames(response)) {
-        failures = 0;
-        const record = recordOf(frame);
-        cursor = frame.id ?? cursor;
-        if (record === undefined) continue;
-        yield record;
-        if (terminal.has(record.kind)) return;
-      }
-    } catch (error) {
-      if (!isPassing(error, options.signal) || ++failures > maxFailures) throw error;
-    }
-    await sleep(Math.min(firstPauseMs * 2 ** failures, longestPauseMs), options.signal);
-  }
+  const { cursor: start, ...request } = options;
+  return follow<EventRecord>({
+    cursor: start,
+    signal: request.signal,
+    open: (cursor) =>
+      transport.open("GET", path, {
+        ...request,
+        headers: {
+          Accept: "text/event-stream",
+          ...(cursor !== undefined && { "Last-Event-ID": cursor }),
+        },
+      }),
+    isRecord: ({ kind }) => typeof kind === "string",
+    isLast: ({ kind }) => terminal.has(kind),
+    isOver,
+  });
 }

@@ -13,7 +13,14 @@ export interface RunError {
   readonly details?: Record<string, unknown>;
 }
 
-export interface RunSnapshot {
+declare const output: unique symbol;
+
+/** Only there for the type system: what the task of a run returns. */
+export interface OutputOf<O> {
+  readonly [output]?: O;
+}
+
+export interface RunSnapshot<O = unknown> extends OutputOf<O> {
   readonly id: string;
   readonly sessionId: string;
   readonly workspaceId: string;
@@ -21,7 +28,7 @@ export interface RunSnapshot {
   readonly status: RunStatus;
   readonly exitCode: number | null;
   readonly attemptNumber?: number;
-  readonly output?: unknown;
+  readonly output?: O;
   readonly error?: RunError;
   readonly metadata: Record<string, unknown>;
   readonly tags: readonly string[];
@@ -54,7 +61,7 @@ export interface RunSnapshot {
 }
 
 /** A run, its handle or its id. */
-export type RunRef = string | { readonly id: string };
+export type RunRef<O = unknown> = string | (OutputOf<O> & { readonly id: string });
 
 export const runId = (run: RunRef): string => (typeof run === "string" ? run : run.id);
 
@@ -67,7 +74,7 @@ function failure(error: Record<string, any>): RunError {
   return { layer, failureKind: failure_kind, message, ...(details && { details }) };
 }
 
-export function runSnapshot(run: RunRecord): RunSnapshot {
+export function runSnapshot<O = unknown>(run: RunRecord): RunSnapshot<O> {
   return {
     id: run.id,
     sessionId: run.session_id,

@@ -1,8 +1,10 @@
 import { AuthError, HelmrApiError, RunNotFoundError, TimeoutError } from "../errors.js";
 import { diffEntry } from "./diff.js";
 import type { Diff, DiffEntry, DiffRecord } from "./diff.js";
-import { follow, runEvent } from "./events.js";
+import { followRun, runEvent } from "./events.js";
 import type { EventRecord, RunEvent } from "./events.js";
+import { idempotencyWords } from "./idempotency.js";
+import type { IdempotencyKey } from "./idempotency.js";
 import { given } from "./record.js";
 import { runId, runSnapshot } from "./run.js";
 import type { RunRecord, RunRef, RunSnapshot, RunStatus } from "./run.js";
@@ -37,7 +39,35 @@ export interface ForkOptions extends RequestOptions {
   externalId?: string;
   metadata?: Record<string, unknown>;
   tags?: string[];
-  idempotencyKey?: string;
+  idempotencyKey?: string | IdempotencyKey;
+}
+
+export interface RunCancelOptions extends RequestOptions {
+  reason?: string;
+  /** Without the time to end by itself. */
+  force?: boolean;
+  idempotencyKey?: string | IdempotencyKey;
+}
+
+export interface RunCancellation {
+  readonly run: RunSnapshot;
+  readonly operation: RunOperation;
+}
+
+export interface RunWaitOptions extends RequestOptions {
+  timeoutMs?: number;
+  /** Between two looks while events are not to be had; 1 s unless given. */
+  intervalMs?: number;
+}
+
+export interface RunEventListOptions extends RequestOptions {
+  cursor?: string;
+  pageSize?: number;
+}
+
+export interface RunEventOptions extends RequestOptions {
+  /** Only what happened after it. */
+  cursor?: string;
 }
 
 export interface Fork {
@@ -125,18 +155,16 @@ export class Runs {
     retrieve: (run: RunRef, options: RequestOptions = {}) => this.#logs(run, options),
   };
   readonly events = {
-    list: (run: RunRef, options: RequestOptions & { cursor?: string; pageSize?: number } = {}) =>
-      this.#events(run, options),
-    subscribe: (run: RunRef, options: RequestOptions & { cursor?: string } = {}) =>
-      this.#subscribe(run, options),
+    list: (run: RunRef, options: RunEventListOptions = {}) => this.#events(run, options),
+    subscribe: (run: RunRef, options: RunEventOptions = {}) => this.#subscribe(run, options),
   };
 
   constructor(transport: () => Transport) {
     this.#transport = transport;
   }
 
-  async retrieve(run: RunRef, options: RequestOptions = {}): Promise<RunSnapshot> {
-    return runSnapshot(await this.#call<RunRecord>("GET", run, "", options));
+  async retrieve<O>(run: RunRef<O>, options: RequestOptions = {}): Promise<RunSnapshot<O>> {
+    return runSnapshot<O>(await this.#call<RunRecord>("GET", run, "", options));
   }
 
   async list(options: RunListOptions = {}): Promise<RunSnapshot[]> {
@@ -155,17 +183,14 @@ export class Runs {
       },
     );
     return {
-      runs: page.runs.map(runSnapshot),
+      runs: page.runs.map((run) => runSnapshot(run)),
       ...(page.next_cursor && { nextCursor: page.next_cursor }),
     };
   }
 
-  async cancel(
-    run: RunRef,
-    options: RequestOptions & { reason?: string; force?: boolean; idempotencyKey?: string } = {},
-  ): Promise<{ run: RunSnapshot; operation: RunOperation }> {
+  async cancel(run: RunRef, options: RunCancelOptions = {}): Promise<RunCancellation> {
     const { reason, force, idempotencyKey, ...request } = options;
-    const body = { reason, force, idempotency_key: idempotencyKey };
+    const body = { reason, force, ...idempotencyWords(idempotencyKey) };
     const answer = await this.#call<{ run: RunRecord; operation: OperationRecord }>(
       "POST",
       run,
@@ -179,10 +204,7 @@ export class Runs {
   }
 
   /** The run's snapshot once it is over. Follows its events; asks again when they break off. */
-  async wait(
-    run: RunRef,
-    options: RequestOptions & { timeoutMs?: number; intervalMs?: number } = {},
-  ): Promise<RunSnapshot> {
+  async wait<O>(run: RunRef<O>, options: RunWaitOptions = {}): Promise<RunSnapshot<O>> {
     const { timeoutMs, intervalMs = pollMs, ...request } = options;
     const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     const signals = [limit, request.signal].filter((signal) => signal !== undefined);
@@ -211,7 +233,7 @@ export class Runs {
       external_id: externalId,
       metadata,
       tags,
-      idempotency_key: idempotencyKey,
+      ...idempotencyWords(idempotencyKey),
     };
     const made = await this.#call<ForkRecord>("POST", run, "/fork", { ...request, body });
     return {
@@ -242,17 +264,18 @@ export class Runs {
     }
   }
 
-  async #untilTerminal(
-    run: RunRef,
+  async #untilTerminal<O>(
+    run: RunRef<O>,
     options: RequestOptions,
     intervalMs: number,
-  ): Promise<RunSnapshot> {
-    for (;;) {
-      let snapshot: RunSnapshot | undefined;
+  ): Promise<RunSnapshot<O>> {
+    for (let cursor: string | undefined; ;) {
+      let snapshot: RunSnapshot<O> | undefined;
       try {
         snapshot = await this.retrieve(run, options);
         if (snapshot.isTerminal) return snapshot;
-        for await (const _event of this.#subscribe(run, options));
+        for await (const event of this.#follow(run, { ...options, ...given({ cursor }) }))
+          cursor = event.cursor;
       } catch (error) {
         /* A run that could be seen can be asked for again, whatever its events answer. */
         const isRefused =
@@ -279,10 +302,7 @@ export class Runs {
     };
   }
 
-  async #events(
-    run: RunRef,
-    options: RequestOptions & { cursor?: string; pageSize?: number },
-  ): Promise<RunEvent[]> {
+  async #events(run: RunRef, options: RunEventListOptions): Promise<RunEvent[]> {
     const { cursor: start, pageSize, ...request } = options;
     const all: RunEvent[] = [];
     for (let cursor = start; ;) {
@@ -294,19 +314,19 @@ export class Runs {
     }
   }
 
-  async *#subscribe(
-    run: RunRef,
-    options: RequestOptions & { cursor?: string },
-  ): AsyncGenerator<RunEvent> {
+  async *#subscribe(run: RunRef, options: RunEventOptions): AsyncGenerator<RunEvent> {
+    for await (const record of this.#follow(run, options)) {
+      const event = runEvent(record);
+      if (event) yield event;
+    }
+  }
+
+  async *#follow(run: RunRef, options: RunEventOptions): AsyncGenerator<EventRecord> {
+    const { cursor: _cursor, ...request } = options;
+    const path = `/runs/${encodeURIComponent(runId(run))}/events`;
+    const isOver = async (): Promise<boolean> => (await this.retrieve(run, request)).isTerminal;
     try {
-      for await (const record of follow(
-        this.#transport(),
-        `/runs/${encodeURIComponent(runId(run))}/events`,
-        options,
-      )) {
-        const event = runEvent(record);
-        if (event) yield event;
-      }
+      yield* followRun(this.#transport(), path, options, isOver);
     } catch (error) {
       throw notFound(error, run);
     }

@@ -1,30 +1,21 @@
-import { definitionOf } from "../brand.js";
-import { dayMs, duration, durationText } from "../duration.js";
 import type { DurationInput } from "../duration.js";
-import { retry } from "../retry.js";
-import type { RetryOptions } from "../retry.js";
-import { parse } from "../schema.js";
-import type { QueueDefinition } from "../queue.js";
-import type { Task, TaskDefinition } from "../task.js";
+import type { Task } from "../task.js";
+import { idempotencyWords } from "./idempotency.js";
+import type { IdempotencyKey } from "./idempotency.js";
+import type { OutputOf } from "./run.js";
+import { admitted, length, startWords } from "./start.js";
+import type { StartOptions } from "./start.js";
+import { requestOf } from "./transport.js";
 import type { RequestOptions, Transport } from "./transport.js";
 
-export interface TriggerOptions extends RequestOptions {
-  /** Declared name to stored secret: "vault:NAME". */
-  secrets?: Record<string, string>;
+export interface TriggerOptions extends StartOptions {
   deploymentId?: string;
-  queue?: QueueDefinition | string;
-  concurrencyKey?: string;
-  priority?: number;
-  ttl?: DurationInput;
-  maxDuration?: DurationInput;
-  retry?: RetryOptions;
-  idempotencyKey?: string;
+  idempotencyKey?: string | IdempotencyKey;
   idempotencyKeyTTL?: DurationInput;
-  metadata?: Record<string, unknown>;
-  tags?: string[];
 }
 
-export interface RunHandle {
+/** A run that was started; its output's type is that of its task. */
+export interface RunHandle<O = unknown> extends OutputOf<O> {
   readonly id: string;
   readonly taskId: string;
   readonly sessionId: string;
@@ -65,41 +56,6 @@ function deployedTask(task: TaskRecord): DeployedTask {
   };
 }
 
-const length = (field: string, value: DurationInput | undefined): string | undefined =>
-  value === undefined ? undefined : durationText(duration(field, value, 1, 365 * dayMs));
-
-function retryObject(given: RetryOptions): object {
-  const { enabled, maxAttempts, backoff } = retry("retry", given);
-  if (backoff === undefined) return { enabled };
-  const { minMs, maxMs, factor, jitter } = backoff;
-  return {
-    enabled,
-    max_attempts: maxAttempts,
-    backoff: { min_ms: minMs, max_ms: maxMs, factor, jitter },
-  };
-}
-
-/* The server's word for each option; undefined members are not sent. */
-function startOptions(o: TriggerOptions): Record<string, unknown> {
-  const queue = typeof o.queue === "string" ? o.queue : o.queue?.name;
-  return {
-    deployment_id: o.deploymentId,
-    queue: queue === undefined ? undefined : { name: queue },
-    concurrency_key: o.concurrencyKey,
-    priority: o.priority,
-    ttl: length("ttl", o.ttl),
-    max_duration_seconds:
-      o.maxDuration === undefined
-        ? undefined
-        : Math.ceil(duration("maxDuration", o.maxDuration, 5000, dayMs) / 1000),
-    retry: o.retry === undefined ? undefined : retryObject(o.retry),
-    idempotency_key: o.idempotencyKey,
-    idempotency_key_ttl: length("idempotencyKeyTTL", o.idempotencyKeyTTL),
-    metadata: o.metadata,
-    tags: o.tags,
-  };
-}
-
 export class Tasks {
   readonly #transport: () => Transport;
 
@@ -107,26 +63,24 @@ export class Tasks {
     this.#transport = transport;
   }
 
-  async trigger<P>(
-    task: Task<P> | string,
+  async trigger<P, R = unknown>(
+    task: Task<P, R> | string,
     payload?: P,
     options: TriggerOptions = {},
-  ): Promise<RunHandle> {
-    const { signal, projectId, environmentId, secrets } = options;
-    const taskId = typeof task === "string" ? task : task.id;
-    const schema = definitionOf<TaskDefinition>(task, "Task")?.payload;
-    /* The schema's output may not be JSON, so the input is what is sent. */
-    if (schema)
-      await parse(`the payload of ${taskId}`, schema, payload === undefined ? {} : payload);
+  ): Promise<RunHandle<R>> {
+    const taskId = await admitted(task as Task | string, payload);
     const run = await this.#transport().json<Record<string, string>>("POST", "/runs", {
-      ...(signal && { signal }),
-      ...(projectId !== undefined && { projectId }),
-      ...(environmentId !== undefined && { environmentId }),
+      ...requestOf(options),
       body: {
         task_id: taskId,
         payload,
-        secrets,
-        options: startOptions(options),
+        secrets: options.secrets,
+        options: {
+          deployment_id: options.deploymentId,
+          ...startWords(options),
+          ...idempotencyWords(options.idempotencyKey),
+          idempotency_key_ttl: length("idempotencyKeyTTL", options.idempotencyKeyTTL),
+        },
       },
     });
     return {

@@ -1,5 +1,7 @@
 import { dayMs, duration, durationText } from "../duration.js";
 import type { DurationInput } from "../duration.js";
+import { idempotencyWords } from "./idempotency.js";
+import type { IdempotencyKey } from "./idempotency.js";
 import { createdToken, tokenId, tokenSnapshot } from "./token.js";
 import type { CreatedToken, Token, TokenRecord, TokenRef, TokenStatus } from "./token.js";
 import type { RequestOptions, Transport } from "./transport.js";
@@ -8,13 +10,21 @@ export interface TokenCreateOptions extends RequestOptions {
   timeout?: DurationInput;
   metadata?: Record<string, unknown>;
   tags?: string[];
-  idempotencyKey?: string;
+  idempotencyKey?: string | IdempotencyKey;
 }
 
 export interface TokenListOptions extends RequestOptions {
   status?: TokenStatus;
   limit?: number;
   cursor?: string;
+}
+
+export interface TokenCompleteOptions extends RequestOptions {
+  publicAccessToken?: string;
+}
+
+export interface TokenCancelOptions extends RequestOptions {
+  reason?: string;
 }
 
 export interface TokenPage {
@@ -44,7 +54,7 @@ export class Tokens {
     const { timeout, metadata, tags, idempotencyKey, ...request } = options;
     const length =
       timeout === undefined ? undefined : durationText(duration("timeout", timeout, 1, 365 * dayMs));
-    const body = { timeout: length, metadata, tags, idempotency_key: idempotencyKey };
+    const body = { timeout: length, metadata, tags, ...idempotencyWords(idempotencyKey) };
     const made = await this.#transport().json<TokenRecord>("POST", "/tokens", { ...request, body });
     return createdToken(made);
   }
@@ -75,24 +85,15 @@ export class Tokens {
   async complete(
     token: TokenRef,
     data?: unknown,
-    options: RequestOptions & { publicAccessToken?: string } = {},
+    options: TokenCompleteOptions = {},
   ): Promise<TokenCompletion> {
-    const { publicAccessToken, ...request } = options;
     const path = `/tokens/${encodeURIComponent(tokenId(token))}/complete`;
-    const call = { ...request, body: { data } };
-    const answer = await (publicAccessToken === undefined
-      ? this.#transport().json<CompletionRecord>("POST", path, call)
-      : this.#transport().json<CompletionRecord>("POST", `/v1${path}`, {
-          ...call,
-          headers: { Authorization: `Bearer ${publicAccessToken}` },
-        }));
+    const call = { ...options, body: { data } };
+    const answer = await this.#transport().json<CompletionRecord>("POST", path, call);
     return { status: answer.status, token: tokenSnapshot(answer.token) };
   }
 
-  async cancel(
-    token: TokenRef,
-    options: RequestOptions & { reason?: string } = {},
-  ): Promise<Token> {
+  async cancel(token: TokenRef, options: TokenCancelOptions = {}): Promise<Token> {
     const { reason, ...request } = options;
     const path = `/tokens/${encodeURIComponent(tokenId(token))}/cancel`;
     const call = { ...request, body: { reason } };

@@ -21,14 +21,28 @@ export interface Call extends RequestOptions {
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
+  /** All that is needed: no key is sent, and the token knows its own scope. */
+  publicAccessToken?: string | undefined;
 }
+
+/** Those of a call's options that are about the request and not in its body. */
+export function requestOf({ signal, projectId, environmentId }: RequestOptions): RequestOptions {
+  return {
+    ...(signal && { signal }),
+    ...(projectId !== undefined && { projectId }),
+    ...(environmentId !== undefined && { environmentId }),
+  };
+}
+
+/** A variable of the program; there are none in a browser. */
+const variable = (name: string): string | undefined => globalThis.process?.env?.[name];
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
 function baseUrl(given: string | undefined): string {
-  const text = given ?? process.env.HELMR_API_URL;
+  const text = given ?? variable("HELMR_API_URL");
   if (!text) throw new UnsupportedTransportError("no server: give url or set HELMR_API_URL");
   let url: URL;
   try {
@@ -50,7 +64,8 @@ function baseUrl(given: string | undefined): string {
 }
 
 /** The part after /api, in the scope the caller named. */
-function scoped(path: string, { projectId, environmentId }: RequestOptions): string {
+function scoped(path: string, { projectId, environmentId, publicAccessToken }: Call): string {
+  if (publicAccessToken !== undefined) return `/api/v1${path}`;
   if (projectId === undefined && environmentId === undefined) return `/api${path}`;
   if (projectId === undefined || environmentId === undefined)
     throw new TypeError("projectId and environmentId must be given together");
@@ -81,8 +96,9 @@ export class Transport {
 
   constructor(options: ClientOptions) {
     this.#base = baseUrl(options.url);
-    this.#key = options.apiKey ?? process.env.HELMR_API_KEY;
-    this.#fetch = options.fetch ?? globalThis.fetch;
+    this.#key = options.apiKey ?? variable("HELMR_API_KEY");
+    /* A browser's fetch is a function of its window and refuses to be one of ours. */
+    this.#fetch = (options.fetch ?? globalThis.fetch).bind(globalThis);
   }
 
   /** A response of a success status, its body not yet read. */
@@ -90,10 +106,11 @@ export class Transport {
     const url = new URL(this.#base + scoped(path, call));
     for (const [name, value] of Object.entries(call.query ?? {}))
       if (value !== undefined) url.searchParams.set(name, String(value));
+    const bearer = call.publicAccessToken ?? this.#key;
     const headers: Record<string, string> = {
       "Helmr-API-Version": apiVersion,
       "Helmr-SDK-Version": version,
-      ...(this.#key !== undefined && { Authorization: `Bearer ${this.#key}` }),
+      ...(bearer !== undefined && { Authorization: `Bearer ${bearer}` }),
       ...(call.body !== undefined && { "Content-Type": "application/json" }),
       ...call.headers,
     };

@@ -1,7 +1,7 @@
 // What a run waits for, as the server shows it.
 import { date, given } from "./record.js";
 
-export type WaitKind = "timer" | "token";
+export type WaitKind = "stream" | "timer" | "token";
 export type WaitCondition = "pending" | "completed" | "expired" | "cancelled" | "failed";
 /** Where the sandbox is meanwhile: alive, being saved, saved, coming back, or done with the wait. */
 export type WaitSuspension =
