@@ -72,6 +72,7 @@ format:
 
 install: build vm
 	meson install -C $(B)/default --no-rebuild
+	tools/install_texts.sh $(B)/default/helmr $(DESTDIR)$(PREFIX)/share
 	install -d $(DESTDIR)$(PREFIX)/share/helmr/guest
 	cd $(B)/guest-image && install -m 0644 kernel vmlinux initrd artefacts.json $(DESTDIR)$(PREFIX)/share/helmr/guest
 

@@ -31,7 +31,17 @@ static bool completion_command(const struct invocation *invocation, int *exit_co
     return true;
 }
 
-static const struct command completion_commands[] = {
+/* Into a folder, or the page of the program to stdout. */
+static bool man_command(const struct invocation *invocation, int *exit_code, struct error *err)
+{
+    *exit_code = 0;
+    if (invocation->n_args > 0)
+        return command_write_man(table, n_table, HELMR_VERSION, invocation->args[0], err);
+    command_print_man(table, n_table, NULL, HELMR_VERSION, stdout);
+    return true;
+}
+
+static const struct command own_commands[] = {
     {
      .name = "completion",
      .args = "SHELL",
@@ -40,6 +50,16 @@ static const struct command completion_commands[] = {
                 "  helmr completion zsh > ~/.zfunc/_helmr\n"
                 "  helmr completion fish > ~/.config/fish/completions/helmr.fish", .run = completion_command,
      .min_args = 1,
+     .max_args = 1,
+     .choices = "bash zsh fish",
+     },
+    {
+     .name = "man",
+     .args = "[DIR]",
+     .summary = "write the manual pages into a folder",
+     .help = "One page per command, helmr-run-list.1 and so on. Without DIR the page of helmr\n"
+                "itself goes to stdout.\n\n"
+                "  helmr man /usr/local/share/man/man1\n  helmr man | man -l -", .run = man_command,
      .max_args = 1,
      },
 };
@@ -50,14 +70,15 @@ static void join_tables(void)
         const struct command *rows;
         size_t n;
     } parts[] = {
-        {up_commands,         n_up_commands                },
-        {cli_commands,        n_cli_commands               },
-        {session_commands,    n_session_commands           },
-        {token_commands,      n_token_commands             },
-        {server_commands,     n_server_commands            },
-        {fleet_commands,      n_fleet_commands             },
-        {worker_commands,     n_worker_commands            },
-        {completion_commands, COUNT_OF(completion_commands)},
+        {up_commands,      n_up_commands         },
+        {cli_commands,     n_cli_commands        },
+        {session_commands, n_session_commands    },
+        {token_commands,   n_token_commands      },
+        {account_commands, n_account_commands    },
+        {server_commands,  n_server_commands     },
+        {fleet_commands,   n_fleet_commands      },
+        {worker_commands,  n_worker_commands     },
+        {own_commands,     COUNT_OF(own_commands)},
     };
 
     for (size_t i = 0; i < COUNT_OF(parts); i++)
@@ -142,17 +163,40 @@ static int refuse(int argc, char **argv, const struct invocation *invocation, st
     return 1;
 }
 
-/* `helmr key --help` lists what begins with key. */
-static void print_help(int argc, char **argv, const struct command *command)
+/* The commands whose names begin with the words and go on. */
+static size_t find_group(const char *words, struct command *group)
 {
-    const char *word = first_word(argc, argv);
-    size_t len = word ? strlen(word) : 0, n = 0;
-    struct command *group = alloc(n_table * sizeof *group);
+    size_t len = strlen(words), n = 0;
 
-    for (size_t i = 0; word && !command && i < n_table; i++) {
-        if (!strncmp(table[i].name, word, len) && table[i].name[len] == ' ')
+    for (size_t i = 0; len > 0 && i < n_table; i++) {
+        if (!strncmp(table[i].name, words, len) && table[i].name[len] == ' ')
             group[n++] = table[i];
     }
+    return n;
+}
+
+/* `helmr key --help` lists what begins with key, `helmr session stream --help` what begins with
+ * both words. */
+static void print_help(int argc, char **argv, const struct command *command)
+{
+    struct command *group = alloc(n_table * sizeof *group);
+    char words[WORD_MAX * 4] = "";
+    size_t n = 0;
+
+    for (int i = 1; i < argc && !command; i++) {
+        char longer[sizeof words];
+
+        if (argv[i][0] == '-')
+            continue;
+        snprintf(longer, sizeof longer, "%s%s%.*s", words, *words ? " " : "", WORD_MAX, argv[i]);
+        size_t found = find_group(longer, group);
+        if (found == 0)
+            break;
+        n = found;
+        memcpy(words, longer, sizeof words);
+    }
+    if (n > 0)
+        n = find_group(words, group);
     command_print_help(n > 0 ? group : table, n > 0 ? n : n_table, command, stdout);
     free(group);
 }

@@ -408,7 +408,7 @@ static const struct option up_options[] = {
     {"data-dir", 0, OPTION_VALUE, "DIR", "Everything local (HELMR_DATA_DIR)."},
     {"addr", 0, OPTION_VALUE, "HOST:PORT", "Where to listen (127.0.0.1:3000)."},
     {"engine", 0, OPTION_VALUE, "NAME",
-     "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE)."},
+     "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE).", "auto firecracker qemu gvisor container"},
     {"no-worker", 0, OPTION_FLAG, NULL, "Only the server: runs wait for another worker."},
     {"no-login", 0, OPTION_FLAG, NULL, "Do not save a login for the command line."},
     {0},

@@ -1,6 +1,6 @@
 /* Commands as data: name, arguments, options, help and function in one row.
  *
- * The same table drives parsing, --help, shell completion and (later) manual pages. A
+ * The same table drives parsing, --help, shell completion and manual pages. A
  * command returns its exit status; an error is printed by the caller as `helmr: text`.
  */
 #pragma once
@@ -19,7 +19,7 @@ struct option {
     enum option_kind kind;
     const char *value; /* what the value is called in --help: DIR, URL */
     const char *help;
-    const char *choices; /* values there are, separated by blanks; NULL: any */
+    const char *choices; /* values there are, separated by white space; NULL: any */
 };
 
 enum { COMMAND_VALUES_MAX = 64, COMMAND_ARGS_MAX = 256 };
@@ -51,6 +51,7 @@ struct command {
     command_run *run;
     bool internal;          /* not listed */
     int min_args, max_args; /* max_args -1: no limit */
+    const char *choices;    /* what the first argument can be, separated by blanks; NULL: any */
 };
 
 /* argc and argv as main got them. Finds the command of the longest matching name and parses the
@@ -75,3 +76,10 @@ void command_print_help(const struct command *table, size_t n, const struct comm
 
 bool command_has_completion(const char *shell); /* "bash", "zsh", "fish" */
 void command_print_completion(const struct command *table, size_t n, const char *shell, FILE *out);
+
+/* The page of one command, or with NULL of the program; command_write_man writes them all, each
+ * to a file of its name. */
+void command_print_man(const struct command *table, size_t n, const struct command *command,
+                       const char *version, FILE *out);
+bool command_write_man(const struct command *table, size_t n, const char *version,
+                       const char *directory, struct error *err) MUST_USE;

@@ -16,6 +16,8 @@ static const struct option common[] = {
 static const struct option run_options[] = {
     {"payload", 'p', OPTION_LIST, "K=V", "One pair of the payload."},
     {"wait", 'w', OPTION_FLAG, NULL, "Wait for the end; don't return at once."},
+    {"queue", 0, OPTION_VALUE, "NAME", "Where it waits.", "quick slow"},
+    {"from", 'f', OPTION_VALUE, "FILE", "The payload."},
     {0},
 };
 
@@ -189,10 +191,23 @@ TEST(bash_completes_from_the_table)
 {
     CHECK(offers("''", "run exec key --help"));
     CHECK(offers("r", "run"));
-    CHECK(offers("run ''", "--payload --wait --project --json list get --help"));
+    CHECK(offers("run ''", "--payload --wait --queue --from --project --json list get --help"));
     CHECK(offers("run li", "list"));
+    CHECK(offers("run --project list get --", "--project --json --help"));
     CHECK(offers("run list --", "--project --json --help"));
     CHECK(offers("key ''", "create --help"));
+}
+
+TEST(bash_completes_values_that_the_table_knows_and_files)
+{
+    CHECK(offers("run x --queue ''", "quick slow"));
+    CHECK(offers("run x --queue s", "slow"));
+    CHECK(offers("run x --queue = s", "slow"));
+    CHECK(offers("run x --queue =", "quick slow"));
+    CHECK(offers("run x --project ''", ""));
+    CHECK(offers("run x --from /etc/os-rel", "/etc/os-release"));
+    CHECK(offers("run x -f /etc/os-rel", "/etc/os-release"));
+    CHECK(offers("key create x --queue ''", "--help"));
 }
 
 static void fish(FILE *out)
@@ -207,11 +222,37 @@ static void zsh(FILE *out)
 
 TEST(zsh_and_fish_get_every_command_and_quoted_help)
 {
-    CHECK(strstr(printed(fish), "-l wait -d 'Wait for the end; don\\'t return at once.'\n"));
+    CHECK(strstr(printed(fish), "-l wait -s w -d 'Wait for the end; don\\'t return at once.'\n"));
+    CHECK(strstr(printed(fish), "-l queue -x -a 'quick slow' -d 'Where it waits.'\n"));
+    CHECK(strstr(printed(fish), "-l from -r -F -s f"));
     CHECK(strstr(printed(fish), "complete -c helmr -n '__helmr_at run' -a list -d 'List runs'\n"));
     CHECK(!strncmp(printed(zsh), "#compdef helmr\n", 15));
     CHECK(strstr(printed(zsh), "\" run list\") words=\" --project --json --help\" ;;\n"));
     CHECK(command_has_completion("zsh") && !command_has_completion("ksh"));
+}
+
+static void run_man(FILE *out)
+{
+    command_print_man(table, COUNT_OF(table), &table[0], "1.2.3", out);
+}
+
+static void whole_man(FILE *out)
+{
+    command_print_man(table, COUNT_OF(table), NULL, "1.2.3", out);
+}
+
+TEST(a_manual_page_has_what_the_help_has)
+{
+    const char *text = printed(run_man);
+
+    CHECK(!strncmp(text, ".TH \"HELMR-RUN\" 1 \"\" \"helmr 1.2.3\" \"Helmr\"\n", 43));
+    CHECK(strstr(text, "helmr\\-run \\- Start a task\n"));
+    CHECK(strstr(text, ".B helmr run\n[\\fIOPTIONS\\fR] TASK\n"));
+    CHECK(strstr(text, "Example:\n.RS 4\n.EX\nhelmr run hello\n.EE\n.RE\n"));
+    CHECK(strstr(text, "\\fB\\-p\\fR, \\fB\\-\\-payload\\fR \\fIK=V\\fR\n"));
+    CHECK(strstr(text, "don\\(aqt return"));
+    CHECK(strstr(printed(whole_man), "\\fBrun list\\fR\nList runs\n"));
+    CHECK(!strstr(printed(whole_man), "inner"));
 }
 
 TEST_MAIN()

@@ -16,7 +16,8 @@ static const struct option create_options[] = {
 };
 
 static const struct option list_options[] = {
-    {"status", 0, OPTION_VALUE, "STATUS", "pending, completed, cancelled, expired or all (all)."},
+    {"status", 0, OPTION_VALUE, "STATUS", "pending, completed, cancelled, expired or all (all).",
+     "pending completed cancelled expired all"},
     {"jsonl", 0, OPTION_FLAG, NULL, "Print one JSON object per line."},
     {0},
 };

@@ -11,8 +11,9 @@ static const struct option data_dir[] = {
 
 static const struct option worker_options[] = {
     {"engine", 0, OPTION_VALUE, "NAME",
-     "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE)"},
-    {"roles", 0, OPTION_VALUE, "LIST", "run, build or both (HELMR_WORKER_ROLES)"},
+     "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE)", "auto firecracker qemu gvisor container"},
+    {"roles", 0, OPTION_VALUE, "LIST", "run, build or both (HELMR_WORKER_ROLES)",
+     "run build run,build"},
     {0},
 };
 

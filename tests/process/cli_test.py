@@ -191,13 +191,80 @@ def completion_scripts_are_valid():
     fails("completion", "csh", says="no completion for csh: bash, zsh or fish")
 
 
+# Words on a command line, the last of them unfinished, and what a shell offers for it.
+COMPLETIONS = [
+    (["deployment", "pro"], ["promote"]),
+    (["run", "x", "--fol"], ["--follow"]),
+    (["-p", "main", "session", "stream", "in"], ["input"]),
+    (["session", "stream", "input", "s"], ["send"]),
+    (["run", "list", "--status", "succ"], ["succeeded"]),
+    (["up", "--engine", "q"], ["qemu"]),
+    (["key", "create", "x", "--permission", "tasks:"], ["tasks:deploy"]),
+    (["completion", "f"], ["fish"]),
+    (["doctor", "--no-such"], []),
+]
+
+
+def in_shell(shell, script):
+    if not shutil.which(shell):
+        raise Skip(f"{shell} is not installed")
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, cwd=WORK,
+                          env=environment(HOME=str(WORK)))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 @test
-def bash_completes_commands_and_options():
+def bash_completes_commands_options_and_values():
     script = works("completion", "bash")
-    asks = 'COMP_WORDS=(helmr deployment pro) COMP_CWORD=2; _helmr; echo "${COMPREPLY[@]}"; ' \
-           'COMP_WORDS=(helmr run x --fol) COMP_CWORD=3; _helmr; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", script + asks], capture_output=True, text=True)
-    assert done.stdout == "promote\n--follow\n", done
+    for words, want in COMPLETIONS:
+        asked = f"COMP_WORDS=(helmr {' '.join(words)}) COMP_CWORD={len(words)}; _helmr; " \
+                'printf "%s\\n" "${COMPREPLY[@]}"'
+        assert [line for line in in_shell("bash", script + asked) if line] == want, words
+
+
+@test
+def zsh_completes_commands_options_and_values():
+    # What compadd is given is what zsh chooses from by the word begun.
+    script = "compdef() { }; compset() { }; _files() { }; " \
+             'compadd() { print -l -- "${@[2,-1]}" }\n' + works("completion", "zsh")
+    for words, want in COMPLETIONS:
+        asked = f"\nwords=(helmr {' '.join(words)}); CURRENT={len(words) + 1}; _helmr"
+        offered = [word for word in in_shell("zsh", script + asked) if word.startswith(words[-1])]
+        assert offered == want, (words, offered)
+
+
+@test
+def fish_completes_commands_options_and_values():
+    file = WORK / "helmr.fish"
+    file.write_text(works("completion", "fish"))
+    for words, want in COMPLETIONS:
+        lines = in_shell("fish", f"source {file}; complete -C 'helmr {' '.join(words)}'")
+        assert [line.split("\t")[0] for line in lines] == want, (words, lines)
+
+
+@test
+def every_command_has_a_manual_page_without_a_fault():
+    folder = WORK / "man"
+    assert works("man", str(folder)) == ""
+    pages = sorted(page.name for page in folder.iterdir())
+    assert pages == sorted(["helmr.1"] + [f"helmr-{'-'.join(name)}.1" for name in all_commands()])
+    assert works("man") == (folder / "helmr.1").read_text()
+    checks = [["groff", "-man", "-ww", "-Tutf8", "-z"], ["mandoc", "-T", "lint", "-W", "error"]]
+    installed = [check for check in checks if shutil.which(check[0])]
+    if not installed:
+        raise Skip("neither groff nor mandoc is installed")
+    for check in installed:
+        done = subprocess.run([*check, *map(str, sorted(folder.iterdir()))], capture_output=True,
+                              text=True)
+        assert done.returncode == 0 and not done.stderr + done.stdout, done
+    fails("man", "/dev/null/x", says="/dev/null is there and is no directory")
+
+
+@test
+def a_group_of_two_words_lists_what_is_in_it():
+    text = works("session", "stream", "--help")
+    assert "session stream input send" in text and "session start" not in text, text
 
 
 @test
