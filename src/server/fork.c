@@ -21,6 +21,7 @@ enum { METADATA_MAX = 64 * 1024, PARK_WAIT_MS = 10 * 1000, BY_MAX = 4096 };
 
 struct fork_body {
     struct str wait_id, data, external_id, metadata, idempotency_key;
+    struct key_origin idempotency_key_options;
     struct json_list tags;
     bool has_data, has_tags;
 };
@@ -35,6 +36,8 @@ static const struct json_field fork_fields[] = {
      .present = offsetof(struct fork_body, has_tags)},
     {"idempotency_key", JSON_TEXT, offsetof(struct fork_body, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_options", JSON_OBJ, offsetof(struct fork_body, idempotency_key_options),
+     OPTIONAL, .fields = key_origin_fields},
     {0},
 };
 

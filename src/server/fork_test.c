@@ -67,7 +67,10 @@ SERVICE_TEST(a_branch_that_is_left_waiting_has_a_token_of_its_own)
                *token = service_text(service, "token.id");
     CHECK_STR(service_text(service, "wait.suspension"), "parked");
     CHECK(*service_text(service, "token.public_access_token"));
-    CHECK_STATUS(service, fork_run_with(&stage, "{\"idempotency_key\":\"k\"}"), 200);
+    CHECK_STATUS(service,
+                 fork_run_with(&stage, "{\"idempotency_key\":\"k\","
+                                       "\"idempotency_key_options\":{\"scope\":\"global\"}}"),
+                 200);
     CHECK_STR(service_text(service, "run.id"), branch);
 
     const char *path = arena_printf(&service->arena, "/api/tokens/%s/complete", token);

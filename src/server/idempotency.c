@@ -2,6 +2,12 @@
 
 #include "store/queries.h"
 
+const struct json_field key_origin_fields[] = {
+    {"key", JSON_RAW, offsetof(struct key_origin, key), OPTIONAL, .max = 4096},
+    {"scope", JSON_TEXT, offsetof(struct key_origin, scope), OPTIONAL, .max = 32},
+    {0},
+};
+
 bool idempotency_claim_key(struct tx *tx, const struct idempotency *claim, struct arena *arena,
                            char first[ID_TEXT], struct error *err)
 {

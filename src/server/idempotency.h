@@ -9,7 +9,14 @@
 
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/json.h"
 #include "store/store.h"
+
+/* What a client made the key of. It is for people who look at requests: only the key counts. */
+struct key_origin {
+    struct str key, scope;
+};
+extern const struct json_field key_origin_fields[];
 
 struct idempotency {
     const char *environment_id;

@@ -20,6 +20,7 @@ enum { REASON_MAX = 16 * 1024 };
 
 struct cancel_body {
     struct str reason, idempotency_key;
+    struct key_origin idempotency_key_options;
     bool force;
 };
 
@@ -28,6 +29,8 @@ static const struct json_field cancel_fields[] = {
     {"force", JSON_BOOL, offsetof(struct cancel_body, force), OPTIONAL},
     {"idempotency_key", JSON_TEXT, offsetof(struct cancel_body, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_options", JSON_OBJ, offsetof(struct cancel_body, idempotency_key_options),
+     OPTIONAL, .fields = key_origin_fields},
     {0},
 };
 

@@ -21,12 +21,6 @@ static const struct json_field queue_fields[] = {
     {0},
 };
 
-static const struct json_field origin_fields[] = {
-    {"key", JSON_RAW, offsetof(struct key_origin, key), OPTIONAL, .max = 4096},
-    {"scope", JSON_TEXT, offsetof(struct key_origin, scope), OPTIONAL, .max = 32},
-    {0},
-};
-
 static const struct json_field option_fields[] = {
     {"deployment_id", JSON_TEXT, offsetof(struct run_options, deployment_id), OPTIONAL, .max = 64},
     {"queue", JSON_OBJ, offsetof(struct run_options, queue), OPTIONAL, .fields = queue_fields},
@@ -46,7 +40,7 @@ static const struct json_field option_fields[] = {
     {"idempotency_key_ttl", JSON_RAW, offsetof(struct run_options, idempotency_key_ttl), OPTIONAL,
      .max = 256},
     {"idempotency_key_options", JSON_OBJ, offsetof(struct run_options, idempotency_key_options),
-     OPTIONAL, .fields = origin_fields},
+     OPTIONAL, .fields = key_origin_fields},
     {0},
 };
 

@@ -3,13 +3,10 @@
 
 #include "base/json.h"
 #include "http/call.h"
+#include "server/idempotency.h"
 
 struct queue_choice {
     struct str name;
-};
-
-struct key_origin {
-    struct str key, scope;
 };
 
 struct run_options {

@@ -279,7 +279,8 @@ SERVICE_TEST(a_running_run_keeps_its_status_until_it_is_gone)
     CHECK_STR(service_text(service, "status"), "running");
     CHECK(service_int(service, "attempt_number") == 1);
 
-    static const char body[] = "{\"idempotency_key\":\"c1\"}";
+    static const char body[] = "{\"idempotency_key\":\"c1\",\"idempotency_key_options\":"
+                               "{\"key\":[\"a\",\"b\"],\"scope\":\"run\"}}";
     CHECK_STATUS(service, service_ask(service, key, "POST", path_of(service, id, "/cancel"), body),
                  200);
     CHECK_STR(service_text(service, "run.status"), "running");

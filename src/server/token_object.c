@@ -58,6 +58,8 @@ const struct json_field token_request_fields[] = {
     {"tags", JSON_LIST, offsetof(struct token_request, tags), OPTIONAL, .max = 64},
     {"idempotency_key", JSON_TEXT, offsetof(struct token_request, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_options", JSON_OBJ, offsetof(struct token_request, idempotency_key_options),
+     OPTIONAL, .fields = key_origin_fields},
     {0},
 };
 

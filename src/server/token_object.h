@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "server/context.h"
+#include "server/idempotency.h"
 #include "store/queries.h"
 
 /* One row of token_get or of a list of tokens, columns TOKEN_GET_*. */
@@ -16,6 +17,7 @@ bool token_object_write_whole(struct json_writer *json, const char *name,
 
 struct token_request {
     struct str timeout, metadata, idempotency_key; /* ptr NULL: absent */
+    struct key_origin idempotency_key_options;
     struct json_list tags;
 };
 extern const struct json_field token_request_fields[];

@@ -106,7 +106,9 @@ SERVICE_TEST(a_token_is_made_once_for_a_key)
     struct made made = {0};
     CHECK(make(service, &made, "{\"idempotency_key\":\"k\",\"timeout\":\"1d\"}"));
     const char *id = made.id, *bearer = made.bearer, *callback = made.callback;
-    CHECK(make(service, &made, "{\"idempotency_key\":\"k\",\"timeout\":\"24h\"}"));
+    CHECK(make(service, &made,
+               "{\"idempotency_key\":\"k\",\"timeout\":\"24h\","
+               "\"idempotency_key_options\":{\"key\":[\"a\"],\"scope\":\"run\"}}"));
     CHECK_STR(made.id, id);
     CHECK_STR(made.bearer, bearer);
     CHECK_STR(made.callback, callback);
