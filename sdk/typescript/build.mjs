@@ -2,7 +2,7 @@
 // a file is slow inside a sandbox.
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
-import { rmSync } from "node:fs";
+import { copyFileSync, rmSync } from "node:fs";
 
 rmSync("dist", { recursive: true, force: true });
 execFileSync("tsc", ["--project", "tsconfig.build.json"], { stdio: "inherit" });
@@ -16,3 +16,5 @@ await build({
   format: "esm",
   legalComments: "none",
 });
+/* The repository has one; whoever gets the package needs it, too. */
+copyFileSync("../../LICENSE", "dist/LICENSE");
