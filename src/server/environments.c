@@ -289,6 +289,7 @@ bool environment_purge(struct call *call, struct tx *tx, const char *id, struct 
         &purge_version_refs,
         &purge_versions,
         &purge_waits,
+        &purge_continuations,
         &purge_public_access_tokens,
         &purge_tokens,
         &purge_runs,

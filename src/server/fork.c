@@ -12,6 +12,7 @@
 #include "server/json_row.h"
 #include "server/page.h"
 #include "server/run_object.h"
+#include "server/task_session_object.h"
 #include "server/token_answer.h"
 #include "server/token_object.h"
 #include "server/wait_object.h"
@@ -214,27 +215,6 @@ static bool claim_key(struct forking *forking, const char *source, char first[ID
     return idempotency_claim_key(fork->tx, &claim, fork->arena, first, err);
 }
 
-static void write_session(struct json_writer *json, const struct rows *rows)
-{
-    json_open(json, "session");
-    json_row_text(json, "id", rows, 0, FORK_SESSION_GET_ID);
-    json_row_text(json, "project_id", rows, 0, FORK_SESSION_GET_PROJECT_ID);
-    json_row_text(json, "environment_id", rows, 0, FORK_SESSION_GET_ENVIRONMENT_ID);
-    json_row_text(json, "task_id", rows, 0, FORK_SESSION_GET_TASK_ID);
-    json_row_text(json, "initial_deployment_id", rows, 0, FORK_SESSION_GET_INITIAL_DEPLOYMENT_ID);
-    json_row_text(json, "active_deployment_id", rows, 0, FORK_SESSION_GET_ACTIVE_DEPLOYMENT_ID);
-    json_row_text_if(json, "external_id", rows, 0, FORK_SESSION_GET_EXTERNAL_ID);
-    json_row_text(json, "status", rows, 0, FORK_SESSION_GET_STATUS);
-    json_row_text(json, "current_run_id", rows, 0, FORK_SESSION_GET_CURRENT_RUN_ID);
-    json_row_text(json, "workspace_id", rows, 0, FORK_SESSION_GET_WORKSPACE_ID);
-    json_row_raw(json, "metadata", rows, 0, FORK_SESSION_GET_METADATA);
-    json_row_raw(json, "tags", rows, 0, FORK_SESSION_GET_TAGS);
-    json_row_text_if(json, "forked_from", rows, 0, FORK_SESSION_GET_FORKED_FROM);
-    json_row_time(json, "created_at", rows, 0, FORK_SESSION_GET_CREATED_MS);
-    json_row_time(json, "updated_at", rows, 0, FORK_SESSION_GET_UPDATED_MS);
-    json_close(json);
-}
-
 /* Read back, for a branch that was made just now and for one that its key made before. */
 static bool answer(struct forking *forking, const char *run_id, int status, struct response *res,
                    struct error *err)
@@ -247,7 +227,7 @@ static bool answer(struct forking *forking, const char *run_id, int status, stru
         return false;
     if (run.n_rows == 0)
         return error_set(err, ERR_GONE, "the branch of this idempotency key is gone");
-    if (!STORE(fork->tx, &fork_session_get, fork->arena, &session, err, environment,
+    if (!STORE(fork->tx, &session_get, fork->arena, &session, err, environment,
                V_STR(row_str(&run, 0, RUN_GET_SESSION_ID))) ||
         !STORE(fork->tx, &wait_list, fork->arena, &waits, err, environment, V_TEXT(run_id)))
         return false;
@@ -257,7 +237,7 @@ static bool answer(struct forking *forking, const char *run_id, int status, stru
         return false;
     struct json_writer json = json_begin(response_body(res));
     json_open(&json, NULL);
-    write_session(&json, &session);
+    session_object_write(&json, "session", &session, 0, fork->now);
     run_object_write(&json, "run", &run, 0, false);
     if (waits.n_rows > 0)
         wait_object_write(&json, "wait", &waits, 0);

@@ -88,6 +88,15 @@ route_handler workspace_diff_get;
 route_handler run_logs;
 route_handler run_waits_get;
 
+route_handler session_create;
+route_handler session_start_and_wait;
+route_handler session_list_get;
+route_handler session_one_get;
+route_handler session_patch;
+route_handler session_close_post;
+route_handler session_cancel_post;
+route_handler session_runs_get;
+
 route_handler token_create_post;
 route_handler token_list_get;
 route_handler token_one_get;

@@ -18,6 +18,20 @@ enum {
 #define OBJECT_MAX  ((size_t)16 * 1024 * 1024 * 1024)
 #define WORKER_BODY ((size_t)1024 * 1024)
 
+/* Whatever is asked of a session by its id is asked of it by the caller's own name for it, too;
+ * that row comes first, for the other one's :session would take the word for an id. */
+#define SESSION_ROUTE(verb, rest, needed, handler, most)                           \
+    {.method = verb,                                                               \
+     .pattern = "/api/sessions/by-external-id" rest,                               \
+     .needs = needed,                                                              \
+     .handle = handler,                                                            \
+     .body_max = most,                                                             \
+     .scoped = true},                                                              \
+    {                                                                              \
+        .method = verb, .pattern = "/api/sessions/:session" rest, .needs = needed, \
+        .handle = handler, .body_max = most, .scoped = true                        \
+    }
+
 const struct route server_routes[] = {
     /* method      path                              needs                 handler */
     {METHOD_GET, "/healthz", PERM_PUBLIC, health_get, .instant = true},
@@ -105,6 +119,16 @@ const struct route server_routes[] = {
     {METHOD_GET, "/api/runs/:run/events", PERM_RUNS_READ, run_events, .scoped = true},
     {METHOD_GET, "/api/runs/:run/waits", PERM_RUNS_READ, run_waits_get, .scoped = true},
     {METHOD_GET, "/api/runs/:run/diff", NEED_RUN_AND_VERSIONS, run_diff_get, .scoped = true},
+
+    {METHOD_GET, "/api/sessions", PERM_RUNS_READ, session_list_get, .scoped = true},
+    {METHOD_POST, "/api/sessions", PERM_RUNS_CREATE, session_create, .scoped = true},
+    {METHOD_POST, "/api/sessions/start-and-wait", PERM_RUNS_CREATE, session_start_and_wait,
+     .scoped = true},
+    SESSION_ROUTE(METHOD_GET, "", PERM_RUNS_READ, session_one_get, 0),
+    SESSION_ROUTE(METHOD_PATCH, "", PERM_RUNS_MANAGE, session_patch, TOKEN_BODY),
+    SESSION_ROUTE(METHOD_POST, "/close", PERM_RUNS_MANAGE, session_close_post, SMALL_BODY),
+    SESSION_ROUTE(METHOD_POST, "/cancel", PERM_RUNS_MANAGE, session_cancel_post, SMALL_BODY),
+    SESSION_ROUTE(METHOD_GET, "/runs", PERM_RUNS_READ, session_runs_get, 0),
 
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
      workspace_diff_get, .scoped = true},

@@ -1,5 +1,7 @@
 #include "server/run_spec.h"
 
+#include <stdio.h>
+
 #include "base/hash.h"
 #include "model/name.h"
 #include "model/queue_score.h"
@@ -7,30 +9,26 @@
 
 enum {
     PAYLOAD_MAX = 16 * 1024 * 1024,
-    BODY_MAX = 32 * 1024 * 1024,
     METADATA_MAX = 256 * 1024,
     METADATA_KEY_MAX = 512,
-    DURATION_MIN = 5,
-    DURATION_MAX = 86400,
-    SECRETS_MAX = 64,
     SECRETS_TEXT_MAX = 128 * 1024,
 };
 
-static const struct json_field queue_fields[] = {
+const struct json_field run_queue_fields[] = {
     {"name", JSON_TEXT, offsetof(struct queue_choice, name), REQUIRED, .max = 256},
     {0},
 };
 
 static const struct json_field option_fields[] = {
     {"deployment_id", JSON_TEXT, offsetof(struct run_options, deployment_id), OPTIONAL, .max = 64},
-    {"queue", JSON_OBJ, offsetof(struct run_options, queue), OPTIONAL, .fields = queue_fields},
+    {"queue", JSON_OBJ, offsetof(struct run_options, queue), OPTIONAL, .fields = run_queue_fields},
     {"concurrency_key", JSON_TEXT, offsetof(struct run_options, concurrency_key), OPTIONAL,
      .max = 512},
     {"priority", JSON_INTEGER, offsetof(struct run_options, priority), OPTIONAL,
      .min = -PRIORITY_MAX, .max = PRIORITY_MAX},
     {"ttl", JSON_RAW, offsetof(struct run_options, ttl), OPTIONAL, .max = 256},
     {"max_duration_seconds", JSON_INTEGER, offsetof(struct run_options, max_duration_seconds),
-     OPTIONAL, .min = DURATION_MIN, .max = DURATION_MAX,
+     OPTIONAL, .min = RUN_DURATION_MIN, .max = RUN_DURATION_MAX,
      .present = offsetof(struct run_options, has_max_duration)},
     {"retry", JSON_RAW, offsetof(struct run_options, retry), OPTIONAL, .max = 4096},
     {"metadata", JSON_RAW, offsetof(struct run_options, metadata), OPTIONAL, .max = METADATA_MAX},
@@ -46,9 +44,9 @@ static const struct json_field option_fields[] = {
 
 static const struct json_field spec_fields[] = {
     {"task_id", JSON_TEXT, offsetof(struct run_spec, task_id), REQUIRED, .max = 128},
-    {"payload", JSON_RAW, offsetof(struct run_spec, payload), OPTIONAL, .max = BODY_MAX,
+    {"payload", JSON_RAW, offsetof(struct run_spec, payload), OPTIONAL, .max = RUN_BODY_MAX,
      .present = offsetof(struct run_spec, has_payload)},
-    {"secrets", JSON_MAP, offsetof(struct run_spec, secrets), OPTIONAL, .max = SECRETS_MAX},
+    {"secrets", JSON_MAP, offsetof(struct run_spec, secrets), OPTIONAL, .max = RUN_SECRETS_MAX},
     {"options", JSON_OBJ, offsetof(struct run_spec, options), OPTIONAL, .fields = option_fields},
     {0},
 };
@@ -121,8 +119,7 @@ static bool read_keys(struct run_spec *spec, struct error *err)
 static bool read_terms(struct run_spec *spec, struct arena *arena, struct error *err)
 {
     const struct run_options *options = &spec->options;
-    if (options->queue.name.ptr &&
-        !name_check(NAME_QUEUE, "/options/queue/name", options->queue.name, err))
+    if (options->queue.name.ptr && !name_check(NAME_QUEUE, "/queue/name", options->queue.name, err))
         return false;
     if (is_given(options->ttl) &&
         !input_duration(options->ttl, "ttl", 365 * DAY_MS, &spec->ttl_ms, err))
@@ -136,20 +133,70 @@ static bool read_terms(struct run_spec *spec, struct arena *arena, struct error 
     return input_tags(options->tags.items, options->tags.n, arena, &spec->tags, err);
 }
 
+bool run_spec_complete(struct run_spec *spec, struct arena *arena, struct error *err)
+{
+    return name_check(NAME_ID, "/task_id", spec->task_id, err) && read_payload(spec, arena, err) &&
+           read_secrets(spec, arena, err) && read_keys(spec, err) && read_terms(spec, arena, err);
+}
+
 bool run_spec_parse(struct str text, struct arena *arena, struct run_spec *spec, struct error *err)
 {
     return json_read(text, spec_fields, spec, sizeof *spec, arena, err) &&
-           name_check(NAME_ID, "/task_id", spec->task_id, err) && read_payload(spec, arena, err) &&
-           read_secrets(spec, arena, err) && read_keys(spec, err) && read_terms(spec, arena, err);
+           run_spec_complete(spec, arena, err);
+}
+
+void run_spec_read_versions(const struct call *call, struct run_spec *spec)
+{
+    spec->sdk_version = input_version(call_header(call, STR("helmr-sdk-version")));
+    spec->cli_version = input_version(call_header(call, STR("helmr-cli-version")));
 }
 
 bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err)
 {
     if (!run_spec_parse(call->request->body, call->arena, spec, err))
         return false;
-    spec->sdk_version = input_version(call_header(call, STR("helmr-sdk-version")));
-    spec->cli_version = input_version(call_header(call, STR("helmr-cli-version")));
+    run_spec_read_versions(call, spec);
     return true;
+}
+
+static void write_options(const struct run_spec *spec, struct json_writer *json)
+{
+    const struct run_options *options = &spec->options;
+    char ttl[32];
+
+    if (options->queue.name.ptr) {
+        json_open(json, "queue");
+        json_text(json, "name", options->queue.name);
+        json_close(json);
+    }
+    if (options->concurrency_key.ptr)
+        json_text(json, "concurrency_key", options->concurrency_key);
+    if (options->priority)
+        json_int(json, "priority", options->priority);
+    if (spec->ttl_ms) {
+        snprintf(ttl, sizeof ttl, "%lldms", (long long)spec->ttl_ms);
+        json_string(json, "ttl", ttl);
+    }
+    if (options->has_max_duration)
+        json_int(json, "max_duration_seconds", options->max_duration_seconds);
+    if (spec->retry_policy.ptr)
+        json_raw(json, "retry",
+                 spec->retry_policy.len ? spec->retry_policy : STR("{\"enabled\":false}"));
+    json_raw(json, "tags", spec->tags);
+}
+
+bool run_spec_write(const struct run_spec *spec, struct buf *out, struct error *err)
+{
+    struct json_writer json = json_begin(out);
+
+    json_open(&json, NULL);
+    json_text(&json, "task_id", spec->task_id);
+    json_raw(&json, "secrets", spec->secrets_text);
+    json_open(&json, "options");
+    write_options(spec, &json);
+    json_close(&json);
+    json_close(&json);
+    return json_end(&json, err);
 }
 
 void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[BLAKE2B_LEN])

@@ -5,6 +5,13 @@
 #include "http/call.h"
 #include "server/idempotency.h"
 
+enum {
+    RUN_BODY_MAX = 32 * 1024 * 1024,
+    RUN_SECRETS_MAX = 64,
+    RUN_DURATION_MIN = 5, /* seconds */
+    RUN_DURATION_MAX = 86400,
+};
+
 struct queue_choice {
     struct str name;
 };
@@ -44,6 +51,18 @@ bool run_spec_parse(struct str text, struct arena *arena, struct run_spec *spec,
 
 /* The same from a call, with the versions that its headers tell. */
 bool run_spec_read(struct call *call, struct run_spec *spec, struct error *err) MUST_USE;
+
+/* What run_spec_parse makes of a request whose fields were read by another table. */
+bool run_spec_complete(struct run_spec *spec, struct arena *arena, struct error *err) MUST_USE;
+
+/* The versions that the headers of a call tell. */
+void run_spec_read_versions(const struct call *call, struct run_spec *spec);
+
+/* What is asked of every run of a session, as text for run_spec_parse: all but payload, metadata,
+ * deployment and idempotency key. */
+bool run_spec_write(const struct run_spec *spec, struct buf *out, struct error *err) MUST_USE;
+
+extern const struct json_field run_queue_fields[];
 
 /* Equal for starts that ask for the same thing. */
 void run_spec_fingerprint(const struct run_spec *spec, uint8_t fingerprint[32]);

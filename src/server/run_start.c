@@ -4,9 +4,10 @@
 #include "server/context.h"
 #include "server/event.h"
 #include "server/page.h"
+#include "server/workspace_join.h"
 #include "store/queries.h"
 
-enum { EVENT_PAYLOAD_MAX = 256 * 1024, EVENT_MAX = 2 * 1024 * 1024 };
+enum { EVENT_PAYLOAD_MAX = 256 * 1024, EVENT_MAX = 2 * 1024 * 1024, REQUEST_MAX = 256 * 1024 };
 
 void run_start_make_ids(struct run_start *start)
 {
@@ -133,6 +134,20 @@ static bool choose_lane(struct run_start *start, struct error *err)
     return true;
 }
 
+static bool join_workspace(struct run_start *start, struct error *err)
+{
+    const struct workspace_guest guest = {
+        .environment_id = start->environment_id,
+        .fingerprint = found_str(start, RUN_START_FIND_FINGERPRINT),
+        .cpu_millis = row_int(&start->found, 0, RUN_START_FIND_CPU_MILLIS),
+        .memory_mib = row_int(&start->found, 0, RUN_START_FIND_MEMORY_MIB),
+        .disk_mib = row_int(&start->found, 0, RUN_START_FIND_DISK_MIB),
+    };
+
+    return !start->joins_workspace || workspace_join(start->tx, start->workspace_id, &guest,
+                                                     start->arena, &start->base_version, err);
+}
+
 bool run_start_prepare(struct run_start *start, struct error *err)
 {
     struct value deployment;
@@ -144,22 +159,53 @@ bool run_start_prepare(struct run_start *start, struct error *err)
         return false;
     if (start->found.n_rows == 0)
         return error_set(err, ERR_NOT_FOUND, "there is no such environment");
-    if (!check(start, err))
+    if (!check(start, err) || !join_workspace(start, err))
         return false;
     choose_terms(start);
     return choose_lane(start, err);
 }
 
-static bool insert_context(const struct run_start *start, struct error *err)
+static bool insert_workspace(const struct run_start *start, struct error *err)
 {
-    struct value environment = V_TEXT(start->environment_id);
-    struct value deployment = found_value(start, RUN_START_FIND_DEPLOYMENT_ID);
-    return STORE(start->tx, &workspace_insert, NULL, NULL, err, V_TEXT(start->workspace_id),
-                 environment, deployment, found_value(start, RUN_START_FIND_SANDBOX_ID),
-                 found_value(start, RUN_START_FIND_FINGERPRINT), V_INT(start->now)) &&
-           STORE(start->tx, &session_insert, NULL, NULL, err, V_TEXT(start->session_id),
-                 environment, V_STR(start->spec->task_id), deployment, V_TEXT(start->workspace_id),
-                 V_TEXT(start->run_id), V_INT(start->now));
+    return start->joins_workspace ||
+           STORE(start->tx, &workspace_insert, NULL, NULL, err, V_TEXT(start->workspace_id),
+                 V_TEXT(start->environment_id), found_value(start, RUN_START_FIND_DEPLOYMENT_ID),
+                 found_value(start, RUN_START_FIND_SANDBOX_ID),
+                 found_value(start, RUN_START_FIND_FINGERPRINT), V_INT(start->now));
+}
+
+static bool insert_session(const struct run_start *start, struct error *err)
+{
+    const struct session_terms *terms = &start->session;
+    AUTO(buf_finish) struct buf request = {.max = REQUEST_MAX};
+    struct rows rows;
+
+    if (!run_spec_write(start->spec, &request, err) ||
+        !STORE(start->tx, &session_insert, start->arena, &rows, err, V_TEXT(start->session_id),
+               V_TEXT(start->environment_id), V_STR(start->spec->task_id),
+               found_value(start, RUN_START_FIND_DEPLOYMENT_ID), V_TEXT(start->workspace_id),
+               V_TEXT(start->run_id), V_STR_OR_NULL(terms->external_id),
+               terms->fingerprint.ptr ? V_BYTES(terms->fingerprint) : V_NULL,
+               V_STR(buf_str(&request)),
+               terms->metadata.ptr ? V_STR(terms->metadata) : V_TEXT("{}"),
+               terms->tags.ptr ? V_STR(terms->tags) : V_TEXT("[]"),
+               terms->expires_ms ? V_INT(terms->expires_ms) : V_NULL, V_INT(start->now)))
+        return false;
+    return rows.n_changed == 1 ||
+           store_lost_race(err, "another session has got this external_id meanwhile");
+}
+
+/* The choice of a deployment is kept: the next turn begins from there. */
+static bool advance_session(const struct run_start *start, struct wakes *wakes, struct error *err)
+{
+    struct rows rows;
+
+    wakes_add(wakes, "session:", start->session_id);
+    if (!STORE(start->tx, &session_advance, start->arena, &rows, err, V_TEXT(start->session_id),
+               V_TEXT(start->run_id), found_value(start, RUN_START_FIND_DEPLOYMENT_ID),
+               V_INT(start->now)))
+        return false;
+    return rows.n_changed == 1 || store_lost_race(err, "the session ended meanwhile");
 }
 
 static struct value expiry(const struct run_start *start)
@@ -182,7 +228,9 @@ static bool insert_run(const struct run_start *start, struct error *err)
                  V_STR(start->secrets.bindings), V_STR(start->secrets.names), V_STR(spec->metadata),
                  V_STR(spec->tags), V_TEXT(start->trace_id), V_TEXT(API_VERSION),
                  V_STR_OR_NULL(spec->sdk_version), V_STR_OR_NULL(spec->cli_version),
-                 V_INT(start->now)) &&
+                 V_INT(start->now), V_INT(start->before ? start->before->turn_index + 1 : 0),
+                 start->before ? V_TEXT(start->before->run_id) : V_NULL,
+                 V_STR_OR_NULL(start->base_version)) &&
            STORE(start->tx, &run_values_insert, NULL, NULL, err, V_TEXT(start->run_id),
                  V_STR(start->payload));
 }
@@ -240,6 +288,8 @@ bool run_start_insert(struct run_start *start, struct wakes *wakes, struct error
 {
     wakes_add(wakes, "g", row_text(&start->found, 0, RUN_START_FIND_GROUP_ID));
     wakes_add(wakes, "env:", start->environment_id);
-    return insert_context(start, err) && insert_run(start, err) && insert_ready(start, err) &&
-           insert_event(start, err);
+    if (start->before ? !advance_session(start, wakes, err)
+                      : !insert_workspace(start, err) || !insert_session(start, err))
+        return false;
+    return insert_run(start, err) && insert_ready(start, err) && insert_event(start, err);
 }

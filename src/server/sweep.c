@@ -251,6 +251,7 @@ static int64_t sweep_since(struct server *server, int64_t last)
     SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
           V_INT(now - BUILDING_MAX_MS), V_INT(SWEEP_BATCH));
     sweep_waits(&pass);
+    sweep_sessions(&pass);
     sweep_checkpoints(&pass);
     wake_polls(&pass);
     arena_finish(&pass.arena);

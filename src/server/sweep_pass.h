@@ -30,5 +30,8 @@ bool sweep_is_time(const struct pass *pass, int64_t period_ms);
 /* Timers that are due, waits and tokens whose time is over. */
 void sweep_waits(struct pass *pass);
 
+/* Sessions whose time is over, and those that are to go on. */
+void sweep_sessions(struct pass *pass);
+
 /* What lost workers left, what is to be parked, what is kept no longer. */
 void sweep_checkpoints(struct pass *pass);

@@ -152,10 +152,10 @@ FROM runs r JOIN workspaces w ON w.id = r.workspace_id WHERE r.id = $2;
 
 -- name: fork_session (id, source_run, workspace, run, external_id, metadata, tags, forked_from, now)
 INSERT INTO sessions (id, environment_id, task_id, initial_deployment_id, active_deployment_id,
-    workspace_id, current_run_id, external_id, status, metadata, tags, forked_from, created_ms,
-    updated_ms)
+    workspace_id, current_run_id, external_id, status, metadata, tags, forked_from, request,
+    created_ms, updated_ms)
 SELECT $1, r.environment_id, r.task_id, r.deployment_id, r.deployment_id, $3, $4,
-    CAST($5 AS TEXT), 'open', coalesce($6, s.metadata), coalesce($7, s.tags), $8, $9, $9
+    CAST($5 AS TEXT), 'open', coalesce($6, s.metadata), coalesce($7, s.tags), $8, s.request, $9, $9
 FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = $2
 ON CONFLICT (environment_id, external_id) WHERE external_id IS NOT NULL DO NOTHING;
 
@@ -195,13 +195,6 @@ FROM checkpoints WHERE id = $2;
 SELECT r.task_id, r.deployment_id, v.payload, r.max_duration_seconds, r.secret_names,
     r.retry_policy, r.metadata, r.tags
 FROM runs r JOIN run_values v ON v.run_id = r.id WHERE r.id = $1;
-
--- name: fork_session_get (environment, id) -> id, project_id, environment_id, task_id, initial_deployment_id, active_deployment_id, external_id, status, current_run_id, workspace_id, metadata, tags, forked_from, created_ms, updated_ms
-SELECT s.id, e.project_id, s.environment_id, s.task_id, s.initial_deployment_id,
-    s.active_deployment_id, s.external_id, s.status, s.current_run_id, s.workspace_id, s.metadata,
-    s.tags, s.forked_from, s.created_ms, s.updated_ms
-FROM sessions s JOIN environments e ON e.id = s.environment_id
-WHERE s.environment_id = $1 AND s.id = $2;
 
 -- name: purge_checkpoint_refs (environment)
 DELETE FROM object_refs WHERE owner_id IN (SELECT id FROM checkpoints WHERE environment_id = $1);

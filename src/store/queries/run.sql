@@ -30,18 +30,14 @@ INSERT INTO workspaces (id, environment_id, deployment_id, sandbox_id, fingerpri
     created_ms, updated_ms)
 VALUES ($1, $2, $3, $4, $5, 'active', $6, $6);
 
--- name: session_insert (id, environment, task, deployment, workspace, run, now)
-INSERT INTO sessions (id, environment_id, task_id, initial_deployment_id, active_deployment_id,
-    workspace_id, current_run_id, status, created_ms, updated_ms)
-VALUES ($1, $2, $3, $4, $4, $5, $6, 'open', $7, $7);
-
--- name: run_insert (id, environment, session, workspace, deployment, task_row, lane, task, reason, cause, queue, concurrency_key, priority, score, ttl, expires, duration, retry, secrets, secret_names, metadata, tags, trace, api, sdk, cli, now)
+-- name: run_insert (id, environment, session, workspace, deployment, task_row, lane, task, reason, cause, queue, concurrency_key, priority, score, ttl, expires, duration, retry, secrets, secret_names, metadata, tags, trace, api, sdk, cli, now, turn, previous, base_version)
 INSERT INTO runs (id, environment_id, session_id, workspace_id, deployment_id, deployment_task_id,
     lane_id, task_id, state, status, reason, cause, queue, concurrency_key, priority, score_ms,
     ttl_ms, expires_ms, max_duration_seconds, retry_policy, secrets, secret_names, metadata, tags,
-    event_cursor, trace_id, api_version, sdk_version, cli_version, created_ms, updated_ms)
+    event_cursor, trace_id, api_version, sdk_version, cli_version, created_ms, updated_ms,
+    turn_index, previous_run_id, base_version_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, $11, $12, $13, $14, $15, $16,
-    $17, $18, $19, $20, $21, $22, 1, $23, $24, $25, $26, $27, $27);
+    $17, $18, $19, $20, $21, $22, 1, $23, $24, $25, $26, $27, $27, $28, $29, $30);
 
 -- name: run_values_insert (run, payload)
 INSERT INTO run_values (run_id, payload) VALUES ($1, $2);
