@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "server/json_row.h"
+#include "server/queued_words.h"
 #include "server/resume.h"
 #include "server/wait_object.h"
 
@@ -55,7 +56,15 @@ static void write_state(struct json_writer *json, const struct rows *rows, size_
     json_row_raw_if(json, "error", rows, row, RUN_GET_ERROR);
 }
 
-static void write_terms(struct json_writer *json, const struct rows *rows, size_t row, int64_t now)
+/* What is known of a run beside its row. */
+struct notes {
+    struct rows wait;          /* the one that is open, or none */
+    const char *queued_reason; /* NULL: as the row has it */
+    const char *queued_detail; /* NULL: none */
+};
+
+static void write_terms(struct json_writer *json, const struct rows *rows, size_t row, int64_t now,
+                        const struct notes *notes)
 {
     int64_t active = row_int(rows, row, RUN_GET_ACTIVE_MS);
     if (!row_is_null(rows, row, RUN_GET_ACTIVE_SINCE_MS))
@@ -71,7 +80,7 @@ static void write_terms(struct json_writer *json, const struct rows *rows, size_
     json_row_raw(json, "secret_names", rows, row, RUN_GET_SECRET_NAMES);
     json_row_raw(json, "metadata", rows, row, RUN_GET_METADATA);
     json_row_raw(json, "tags", rows, row, RUN_GET_TAGS);
-    const char *why = queued_reason(rows, row, now);
+    const char *why = notes->queued_reason ? notes->queued_reason : queued_reason(rows, row, now);
     if (why)
         json_string(json, "queued_reason", why);
     if (!row_is_null(rows, row, RUN_GET_ENGINE)) {
@@ -85,19 +94,13 @@ static void write_terms(struct json_writer *json, const struct rows *rows, size_
     json_row_text_if(json, "result_version_id", rows, row, RUN_GET_RESULT_VERSION_ID);
 }
 
-/* What is known of a run beside its row. */
-struct notes {
-    struct rows wait;          /* the one that is open, or none */
-    const char *queued_detail; /* NULL: none */
-};
-
 static void write_run(struct json_writer *json, const char *name, const struct rows *rows,
                       size_t row, bool is_cached, const struct notes *notes)
 {
     json_open(json, name);
     write_identity(json, rows, row);
     write_state(json, rows, row);
-    write_terms(json, rows, row, time_now_ms());
+    write_terms(json, rows, row, time_now_ms(), notes);
     if (notes->queued_detail)
         json_string(json, "queued_detail", notes->queued_detail);
     if (notes->wait.n_rows > 0)
@@ -133,6 +136,11 @@ bool run_object_show(struct tx *tx, struct json_writer *json, const char *name,
     if (why && strcmp(why, "no_compatible_worker") == 0 &&
         !resume_obstacle(tx, id, arena, &notes.queued_detail, err))
         return false;
+    if (why && strcmp(why, "no_capacity") == 0 &&
+        !queued_too_large(tx, id, arena, &notes.queued_detail, err))
+        return false;
+    if (notes.queued_detail)
+        notes.queued_reason = "no_compatible_worker";
     write_run(json, name, rows, row, false, &notes);
     return true;
 }

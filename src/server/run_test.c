@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "server/run_store.h"
 #include "server/service_suite.h"
+#include "server/worker_testing.h"
 #include "store/queries.h"
 
 #define ALL_OF_RUNS "\"runs:create\",\"runs:read\",\"runs:manage\""
@@ -46,6 +47,22 @@ SERVICE_TEST(a_run_is_created_queued_and_read_back_the_same)
     memmove(reason, reason + 28, strlen(reason + 28) + 1);
     CHECK_STR(got, arena_text(&service->arena, buf_str(&created)));
     buf_finish(&created);
+}
+
+SERVICE_TEST(a_run_that_no_worker_has_room_for_says_so)
+{
+    CHANGE(grow, "UPDATE ready SET cpu_millis = 65000 WHERE subject_id = $1");
+    struct test_worker worker = {0};
+    const char *key = prepare(service), *id = service_create_run(service, key);
+    CHECK(worker_join(&worker, service, "one"));
+    CHECK_STATUS(service, service_ask(service, key, "GET", path_of(service, id, ""), NULL), 200);
+    CHECK_STR(service_text(service, "queued_reason"), "no_capacity");
+    CHECK_STR(service_text(service, "queued_detail"), "");
+    CHECK(service_change(service, &grow, &V_TEXT(id), 1, 1));
+    CHECK_STATUS(service, service_ask(service, key, "GET", path_of(service, id, ""), NULL), 200);
+    CHECK_STR(service_text(service, "queued_reason"), "no_compatible_worker");
+    CHECK(!strncmp(service_text(service, "queued_detail"),
+                   "no worker is large enough: it needs 65 vCPU, ", 45));
 }
 
 SERVICE_TEST(creating_a_run_writes_everything_that_belongs_to_it)

@@ -179,3 +179,8 @@ WHERE idempotency.expires_ms <= excluded.created_ms;
 SELECT r.id, r.task_id, r.status, r.created_ms, r.started_ms, r.finished_ms, d.version
 FROM runs r JOIN deployments d ON d.id = r.deployment_id
 WHERE r.environment_id = $1 ORDER BY r.id DESC LIMIT $2;
+
+-- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib
+SELECT e.group_id, y.cpu_millis, y.memory_mib, y.disk_mib
+FROM ready y JOIN runs r ON r.id = y.subject_id JOIN environments e ON e.id = r.environment_id
+WHERE y.subject_id = $1;
