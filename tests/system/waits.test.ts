@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { before, suite, test } from "node:test";
 import { AuthError, HelmrApiError } from "@helmr/sdk";
-import { examples, projects } from "./lib/helmr.ts";
+import { projects } from "./lib/helmr.ts";
 import { startOwn } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
@@ -278,18 +278,6 @@ suite("waits that are answered while the sandbox is there", () => {
     await own.client.tokens.complete(wait.id, null);
     const { output } = await succeeded(own, id);
     assert.deepEqual([output.answer, output.content], [null, "Ada before and after"]);
-  });
-
-  test("the example of this repository asks before it publishes", async () => {
-    const made = await own.deployed(`${examples}approval`);
-    const payload = { version: "1.2", changes: ["Waits"] };
-    const id = await start(own, made, "release-notes", payload);
-    const wait = await waiting(own, id);
-    assert.equal(wait.metadata.prompt, "Publish these notes for 1.2?");
-    await own.printed(["resume", "respond", wait.id, "--value", '{"approved":true}']);
-    const { output } = await succeeded(own, id);
-    assert.deepEqual(output, { published: true, file: "RELEASE_NOTES.md" });
-    assert.equal(await own.printed(["diff", id]), "A RELEASE_NOTES.md\n");
   });
 
   test("nothing is left", () => own.stopClean());

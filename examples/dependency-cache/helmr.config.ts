@@ -1,6 +1,6 @@
 import { defineConfig } from "@helmr/sdk";
 
 export default defineConfig({
-  project: "approval",
+  project: "dependency-cache",
   dirs: ["./tasks"],
 });
