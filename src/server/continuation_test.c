@@ -372,6 +372,53 @@ SERVICE_TEST(records_at_once_make_one_run)
     CHECK(n_runs(&talk) == 2);
 }
 
+static void *sweep(void *arg)
+{
+    sweep_once(arg);
+    return NULL;
+}
+
+static bool sweep_both(struct service *first, struct service *second)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, sweep, second->server) != 0)
+        return false;
+    sweep_once(first->server);
+    pthread_join(thread, NULL);
+    return true;
+}
+
+TEST(two_servers_continue_a_session_once)
+{
+    enum { SESSIONS = 8 };
+    const char *skip = NULL;
+    struct service *first = service_start(ON_POSTGRES, &skip);
+    if (!first)
+        SKIP(skip);
+    struct service *second = service_start_beside(first);
+    struct talk talks[SESSIONS];
+    sweeper_stop(second->server->sweeper);
+    second->server->sweeper = NULL;
+    bool is_fine = begin(first, &talks[0], "");
+    for (size_t i = 0; is_fine && i < SESSIONS; i++) {
+        if (i > 0) {
+            talks[i] = talks[0];
+            is_fine = open_session(&talks[i], "");
+        }
+        is_fine = is_fine && stage_start(&talks[i].stage, "run") &&
+                  finalize(&talks[i], "succeeded") == 200 &&
+                  strcmp(append(&talks[i]), "accepted_run_pending") == 0 &&
+                  lease_report(&talks[i].stage.worker, "succeeded", "") == 200;
+    }
+    is_fine = is_fine && sweep_both(first, second);
+    for (size_t i = 0; is_fine && i < SESSIONS; i++)
+        is_fine = n_runs(&talks[i]) == 2 && strcmp(state(&talks[i]), "created") == 0;
+    service_stop(second);
+    service_stop(first);
+    CHECK(is_fine);
+}
+
 /* Whichever comes first, the record is either there before the program's end or continues the
  * session: never neither. */
 SERVICE_TEST(a_record_that_races_with_the_end_is_read_or_continues)

@@ -7,7 +7,7 @@
 #include "server/task_session_store.h"
 #include "store/queries.h"
 
-enum { CLAIM_MS = 60 * 1000 };
+enum { CLAIM_MS = 60 * 1000, TRIES_MAX = 3 };
 
 static bool expire(struct pass *pass, struct tx *tx, const char *id, const char *detail UNUSED,
                    struct wakes *wakes, struct error *err)
@@ -54,7 +54,7 @@ static bool claim(struct pass *pass, const char *id, struct error *err)
            store_commit(&tx, err);
 }
 
-static bool resolve(struct pass *pass, const char *id, struct error *err)
+static bool resolve_once(struct pass *pass, const char *id, struct error *err)
 {
     struct wakes wakes = {0};
     AUTO_TX tx = NULL;
@@ -62,6 +62,15 @@ static bool resolve(struct pass *pass, const char *id, struct error *err)
     return store_begin(pass->server->store, &tx, err) &&
            continuation_resolve(tx, id, &wakes, err) &&
            hub_commit(&pass->server->hub, &tx, &wakes, err);
+}
+
+/* Whoever appends meanwhile may be in the way; the claim need not be waited out for that. */
+static bool resolve(struct pass *pass, const char *id, struct error *err)
+{
+    for (int tries = 1; !resolve_once(pass, id, err); tries++)
+        if (tries == TRIES_MAX || !store_is_retryable(err))
+            return false;
+    return true;
 }
 
 static void continue_sessions(struct pass *pass)

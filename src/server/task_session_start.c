@@ -266,18 +266,38 @@ static bool wait_for_run(struct session_start *start, struct response *res, stru
     return true;
 }
 
+/* Whether it was started when the call was run before; then it is waited for. */
+static bool wait_again(struct session_start *start, bool *found, struct response *res,
+                       struct error *err)
+{
+    AUTO_TX tx = NULL;
+
+    if (!store_begin_read(server_of(start->call)->store, &tx, err))
+        return false;
+    start->tx = tx;
+    if (!find_own(start, err))
+        return false;
+    *found = start->session_id[0];
+    return !*found || wait_for_run(start, res, err);
+}
+
 bool session_start_and_wait(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
     struct session_start *start = arena_alloc(call->arena, sizeof *start);
+    bool found = false;
     AUTO_TX tx = NULL;
 
-    if (!begin(call, true, start, err) || !store_begin(server->store, &tx, err))
+    if (!begin(call, true, start, err) || !wait_again(start, &found, res, err))
+        return false;
+    if (found)
+        return true;
+    if (!store_begin(server->store, &tx, err))
         return false;
     start->tx = tx;
-    if (!find_own(start, err) || (!start->session_id[0] && !find_named(start, err)))
+    if (!find_named(start, err))
         return false;
-    if (!start->session_id[0] && !make(start, err))
+    if (!start->is_cached && !make(start, err))
         return refuse(start, res, err);
     return wait_for_run(start, res, err) && hub_commit(&server->hub, &tx, &start->wakes, err);
 }

@@ -44,6 +44,7 @@ bool session_one_get(struct call *call, struct response *res, struct error *err)
 }
 
 struct session_filter {
+    const struct query *query;
     struct str status, task_id, external_id; /* ptr NULL: any */
 };
 
@@ -75,7 +76,23 @@ static bool read_filter(struct call *call, struct session_filter *filter, struct
         filter->status = (struct str){0};
     else if (!session_state_parse(filter->status, &state))
         return error_set(err, ERR_INVALID, "status must be all or the status of a session");
+    filter->query = filter->external_id.ptr ? &session_list_named
+                    : filter->status.ptr    ? &session_list_status
+                                            : &session_list_all;
     return true;
+}
+
+static bool read_sessions(struct call *call, struct tx *tx, const struct session_filter *filter,
+                          const char *before, struct rows *rows, struct error *err)
+{
+    const struct value params[] = {
+        V_TEXT(call_environment(call)), V_TEXT(before),
+        V_STR_OR_NULL(filter->task_id), V_INT(LIST_STEP),
+        V_STR_OR_NULL(filter->status),  V_STR_OR_NULL(filter->external_id),
+    };
+
+    return store_run(tx, filter->query, params, (size_t)filter->query->n_params, call->arena, rows,
+                     err);
 }
 
 static struct str filter_text(struct call *call, const struct session_filter *filter)
@@ -98,9 +115,7 @@ static bool write_sessions(struct call *call, struct tx *tx, const struct sessio
     struct rows rows;
 
     do {
-        if (!STORE(tx, &session_list, call->arena, &rows, err, V_TEXT(call_environment(call)),
-                   V_TEXT(before), V_STR_OR_NULL(filter->status), V_STR_OR_NULL(filter->task_id),
-                   V_STR_OR_NULL(filter->external_id), V_INT(LIST_STEP)))
+        if (!read_sessions(call, tx, filter, before, &rows, err))
             return false;
         for (size_t i = 0; i < rows.n_rows; i++) {
             if (shown == page->limit || json->out->len > LIST_BYTES) {

@@ -4,17 +4,36 @@
 --   created_ms, updated_ms, output, error, run_state, has_wait, is_continued
 SELECT * FROM session_objects WHERE environment_id = $1 AND id = $2;
 
--- name: session_list (environment, before, status, task, external_id, limit) -> id, environment_id,
+-- name: session_list_all (environment, before, task, limit) -> id, environment_id,
 --   project_id, task_id, initial_deployment_id, active_deployment_id, external_id, status,
 --   current_run_id, workspace_id, metadata, tags, terminal_reason, forked_from, expires_ms,
 --   expired_ms, continuation_error, created_ms, updated_ms, output, error, run_state, has_wait,
 --   is_continued
 SELECT * FROM session_objects
 WHERE environment_id = $1 AND id < $2
-    AND (CAST($3 AS TEXT) IS NULL OR status = $3)
-    AND (CAST($4 AS TEXT) IS NULL OR task_id = $4)
-    AND (CAST($5 AS TEXT) IS NULL OR external_id = $5)
-ORDER BY id DESC LIMIT $6;
+    AND (CAST($3 AS TEXT) IS NULL OR task_id = $3)
+ORDER BY id DESC LIMIT $4;
+
+-- name: session_list_status (environment, before, task, limit, status) -> id, environment_id,
+--   project_id, task_id, initial_deployment_id, active_deployment_id, external_id, status,
+--   current_run_id, workspace_id, metadata, tags, terminal_reason, forked_from, expires_ms,
+--   expired_ms, continuation_error, created_ms, updated_ms, output, error, run_state, has_wait,
+--   is_continued
+SELECT * FROM session_objects
+WHERE environment_id = $1 AND status = $5 AND id < $2
+    AND (CAST($3 AS TEXT) IS NULL OR task_id = $3)
+ORDER BY id DESC LIMIT $4;
+
+-- name: session_list_named (environment, before, task, limit, status, external_id) -> id, environment_id,
+--   project_id, task_id, initial_deployment_id, active_deployment_id, external_id, status,
+--   current_run_id, workspace_id, metadata, tags, terminal_reason, forked_from, expires_ms,
+--   expired_ms, continuation_error, created_ms, updated_ms, output, error, run_state, has_wait,
+--   is_continued
+SELECT * FROM session_objects
+WHERE environment_id = $1 AND external_id = $6 AND id < $2
+    AND (CAST($3 AS TEXT) IS NULL OR task_id = $3)
+    AND (CAST($5 AS TEXT) IS NULL OR status = $5)
+ORDER BY id DESC LIMIT $4;
 
 -- name: session_find (environment, id) -> id
 SELECT id FROM sessions WHERE environment_id = $1 AND id = $2;
