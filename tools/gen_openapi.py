@@ -2,7 +2,8 @@
 """Turn docs/openapi.yaml into a C string of JSON, for GET /api/openapi.json.
 
 Only the part of YAML that the document uses is read, so that the build needs no library:
-block mappings and lists, plain and double-quoted scalars, and [flow, lists] of plain ones.
+block mappings and lists, plain and double-quoted scalars, [flow, lists] of plain ones, and JSON on
+one line (examples are).
 """
 import json
 import pathlib
@@ -23,13 +24,16 @@ class Reader:
         sys.exit(f"{self.path}:{self.lines[min(self.at, len(self.lines) - 1)][2]}: {what}")
 
     def scalar(self, text):
+        if text[0] == "{" or text.startswith("[{"):
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                self.fail(f"not JSON: {error}")
         if text.startswith("["):
             if not text.endswith("]"):
                 self.fail("a flow list ends on its line")
             return [self.scalar(item.strip()) for item in text[1:-1].split(",") if item.strip()]
-        if text == "{}":
-            return {}
-        if text[0] in "'{|>&*!":
+        if text[0] in "'|>&*!":
             self.fail(f"not read here: {text}")
         if text in ("true", "false", "null") or text[0] == '"' or re.fullmatch(r"-?\d+", text):
             return json.loads(text)

@@ -74,6 +74,11 @@ interface StartRecord {
   timed_out?: boolean;
 }
 
+interface RunPageRecord {
+  runs: RunRecord[];
+  next_cursor?: string | null;
+}
+
 const instant = (value: Date | string | undefined): string | undefined =>
   value === undefined ? undefined : new Date(value).toISOString();
 
@@ -114,10 +119,16 @@ export class SessionHandle {
     return this.#end("/cancel", options);
   }
 
-  /** In the order they were made. */
+  /** In the order they were made; all of them, however many pages that is. */
   async runs(options: RequestOptions = {}): Promise<RunSnapshot[]> {
-    const { runs } = await this.#ask<{ runs: RunRecord[] }>("GET", "/runs", options);
-    return runs.map((run) => runSnapshot(run));
+    const all: RunSnapshot[] = [];
+    for (let cursor: string | undefined; ;) {
+      const query = cursor === undefined ? {} : { cursor };
+      const page = await this.#ask<RunPageRecord>("GET", "/runs", { ...options, query });
+      all.push(...page.runs.map((run) => runSnapshot(run)));
+      if (!page.next_cursor) return all;
+      cursor = page.next_cursor;
+    }
   }
 
   input<T = unknown>(stream: StreamRef<"input", T>): InputStream<T> {
@@ -138,7 +149,7 @@ export class SessionHandle {
     return this.#transport().json<T>(method, this.#address.path + path, {
       ...this.#address.scope,
       ...call,
-      query: this.#address.query,
+      query: { ...this.#address.query, ...call.query },
     });
   }
 }
