@@ -426,7 +426,8 @@ def projects_and_environments_need_a_login():
 def json_is_one_document_and_jsonl_one_object_a_line():
     for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
                  ["task", "list"], ["secret", "list"], ["project", "list"], ["env", "list"],
-                 ["token", "list"]):
+                 ["token", "list"], ["sandbox", "list"], ["session", "list"],
+                 ["session", "list", "--status", "all", "--task", "x", "--external-id", "y"]):
         document = json.loads(works(*args, "--json"))
         assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
         for line in works(*args, "--jsonl").splitlines():
@@ -717,6 +718,23 @@ def a_wait_is_answered_with_a_value_or_null():
     assert works("resume", "respond", token) == ""
     assert json.loads(works("token", "get", token, "--json"))["data"] is None
     fails("resume", "respond", ID, says="(token_not_found)")
+
+
+@test
+def what_is_wrong_about_a_session_is_said():
+    fails("session", "start", "hello", says="(no_current_deployment)")
+    fails("session", "start", "hello", "--timeout", "5s", says="--timeout needs --wait or --follow")
+    fails("session", "start", "hello", "--json", "--follow", says="exclude each other")
+    fails("session", "start", "hello", "--secret", "A=env:A", says="the only source is vault")
+    fails("session", "start", "hello", "--deployment", "x", says="no such option: --deployment")
+    fails("session", "get", says="name the session by its id or by --external-id")
+    fails("session", "get", ID, "--external-id", "x", says="by its id or by --external-id")
+    for args in (["get", ID], ["get", "--external-id", "nobody & co"], ["close", ID], ["cancel", ID]):
+        fails("session", *args, says="(session_not_found)")
+    fails("session", "stream", "input", "send", ID, "approval", says="--data-json is required")
+    fails("session", "stream", "input", "send", ID, "a", "--data-json", "{x",
+          says="--data-json: not valid JSON")
+    fails("session", "stream", says="no such sub-command: stream")
 
 
 @test

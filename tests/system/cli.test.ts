@@ -64,6 +64,8 @@ const lists: [string[], number, string][] = [
   [["deployment", "list"], 5, "deployments"],
   [["task", "list"], 3, "tasks"],
   [["key", "list"], 6, "api_keys"],
+  [["sandbox", "list"], 4, "sandboxes"],
+  [["session", "list"], 5, "sessions"],
 ];
 
 for (const [command, columns, member] of lists) {
@@ -86,6 +88,36 @@ for (const [command, columns, member] of lists) {
     );
   });
 }
+
+test("a session is started, found by either id, and closed when its run is over", async () => {
+  const start = ["session", "start", "hello", "-p", "name=Ada", "--external-id", "of cli & co"];
+  const begun = await printed([...start, "--wait"], inProject);
+  const [, session, run] = /^session_id: (\S+)\nrun_id: (\S+)\n/.exec(begun) ?? [];
+  assert.match(begun, /\nworkspace_id: \S+\nconsole_url: http\S+\/sessions\/\S+\nrun_status: succeeded\n$/);
+  const again = JSON.parse(await printed([...start, "--json", "--wait"], inProject));
+  assert.deepEqual([again.session.id, again.run.id, again.is_cached], [session, run, true]);
+  assert.equal(again.run.status, "succeeded");
+  const shown = await printed(["session", "get", session as string]);
+  assert.equal(await printed(["session", "get", "--external-id", "of cli & co"]), shown);
+  assert.match(shown, new RegExp(`^Session: ${session}\nTask: hello\nStatus: open\nActivity: idle\nRun: ${run}\n`));
+  const closed = await printed(["session", "close", session as string, "--reason", "seen"]);
+  assert.match(closed, new RegExp(`^operation: close\nsession_id: ${session}\nsession_status: closed\n`));
+  const { code, stderr } = await helmr(start, inProject);
+  assert.equal(code, 1);
+  assert.match(stderr, /\(session_terminal\)/);
+});
+
+test("a session is cancelled with its run", async () => {
+  const { session, run } = JSON.parse(await printed(["session", "start", "hello", "--json"], inProject));
+  assert.match(await printed(["session", "cancel", session.id]), /^operation: cancel\n.*\nsession_status: cancelled\n/);
+  assert.match(await printed(["run", "wait", run.id]), /^run_status: (cancelled|succeeded)$/m);
+});
+
+test("a sandbox is shown with what it has", async () => {
+  const shown = await printed(["sandbox", "get", "hello"]);
+  assert.match(shown, /^Sandbox: hello\nFingerprint: \S+\nGuest ABI: \S+\nMount: \/app\nImage: sha256:/);
+  assert.match(shown, /^Resources: 2 vCPU, 2048 MiB memory, 8192 MiB disk$/m);
+});
 
 test("events are JSON lines that end with the run", async () => {
   const lines = (await printed(["events", started])).trimEnd().split("\n");
