@@ -95,8 +95,7 @@ static bool find_loose(const struct tree_reader *reader, const struct node_chunk
     return false;
 }
 
-/* Borrowed until the next one. */
-static bool find_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
+bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes, struct error *err)
 {
     if (find_loose(reader, chunk, bytes))
@@ -118,7 +117,7 @@ static bool read_chunks(struct tree_reader *reader, const struct node_chunk *chu
 {
     for (size_t i = 0; i < n; i++) {
         struct str bytes = {0};
-        if (!find_chunk(reader, &chunks[i], &bytes, err) || !buf_append(out, bytes, err))
+        if (!tree_reader_chunk(reader, &chunks[i], &bytes, err) || !buf_append(out, bytes, err))
             return false;
     }
     return true;

@@ -32,6 +32,10 @@ void tree_reader_finish(struct tree_reader *reader);
 bool tree_reader_node(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,
                       struct arena *arena, struct node *node, struct error *err) MUST_USE;
 
+/* One chunk of a file's contents, borrowed until the next call. */
+bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
+                       struct str *bytes, struct error *err) MUST_USE;
+
 /* Appends the contents of a file. */
 bool tree_reader_file(struct tree_reader *reader, const struct node_entry *entry, struct buf *out,
                       struct error *err) MUST_USE;

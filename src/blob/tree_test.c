@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/test.h"
 #include "blob/testing.h"
-#include "blob/tree_reader.h"
+#include "blob/tree_stream.h"
 #include "blob/tree_writer.h"
 
 /* A store that counts what is put into it. */
@@ -114,6 +114,53 @@ static const struct node_entry *entry_of(const struct node *node, const char *na
         if (str_equal(node->entries[i].name, str_of(name)))
             return &node->entries[i];
     return NULL;
+}
+
+static bool decode_entry(void *writer, const struct tree_entry *entry, struct error *err)
+{
+    return tree_writer_entry(writer, entry, err);
+}
+
+static bool decode_bytes(void *writer, struct str bytes, bool is_last, struct error *err)
+{
+    return tree_writer_bytes(writer, bytes, is_last, err);
+}
+
+/* Through a decoder, as a guest would read it, into another tree of the same store. */
+static bool stream_into(struct tree_reader *reader, struct tree_writer *writer,
+                        struct tree_facts *facts, struct error *err)
+{
+    AUTO(tree_stream_finish) struct tree_stream stream;
+    AUTO(tree_decoder_finish) struct tree_decoder decoder;
+    AUTO(buf_finish) struct buf piece = {.max = TREE_STREAM_PIECE};
+
+    tree_stream_init(&stream, reader);
+    tree_decoder_init(&decoder, decode_entry, decode_bytes, writer);
+    while (!stream.is_done) {
+        piece.len = 0;
+        if (!tree_stream_step(&stream, &piece, err) || !tree_decode(&decoder, buf_str(&piece), err))
+            return false;
+    }
+    return tree_decode_end(&decoder, err) && tree_writer_end(writer, facts, err);
+}
+
+TEST(a_stored_tree_streams_back_as_it_came)
+{
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    AUTO(drop_writer) struct tree_writer *writer = writer_for(&shelf, &keys);
+    AUTO(drop_writer) struct tree_writer *again = writer_for(&shelf, &keys);
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    struct tree_facts facts, copied;
+    struct error err;
+
+    CHECK(write_samples(writer, &facts, &err));
+    CHECK(tree_reader_init(&reader, &shelf.backend, &keys, facts.manifest, &err));
+    CHECK(stream_into(&reader, again, &copied, &err));
+    CHECK_STR(copied.root_digest, facts.root_digest);
+    CHECK_STR(copied.tree_digest, facts.tree_digest);
+    CHECK(copied.n_entries == facts.n_entries && copied.n_bytes == facts.n_bytes);
 }
 
 TEST(a_small_tree_is_one_object_and_reads_back_equal)
