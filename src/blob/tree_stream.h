@@ -22,6 +22,6 @@ void tree_stream_finish(struct tree_stream *stream);
 
 enum { TREE_STREAM_PIECE = CHUNK_MAX + 2 * TREE_XATTRS_MAX };
 
-/* Appends an entry or a chunk of contents to `out`, at most TREE_STREAM_PIECE bytes; nothing more to
- * come: is_done. */
+/* Appends an entry or a chunk of contents to `out`, at most TREE_STREAM_PIECE bytes; nothing more
+ * to come: is_done. */
 bool tree_stream_step(struct tree_stream *stream, struct buf *out, struct error *err) MUST_USE;

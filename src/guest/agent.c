@@ -17,6 +17,7 @@
 #include "guest/boot.h"
 #include "guest/capture.h"
 #include "guest/deliver.h"
+#include "guest/place.h"
 #include "guest/program.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
@@ -285,6 +286,7 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_PAUSE: resync_pause(agent, &message->pause); break;
     case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
     case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
+    case MESSAGE_PLACE: place_begin(agent, &message->place); break;
     case MESSAGE_SHUTDOWN: take_shutdown(agent, &message->shutdown); break;
     default: break; /* ERROR and RESET need no answer */
     }
@@ -294,8 +296,9 @@ static bool take_message(void *arg, const struct message *message, struct error 
 /* Data for a program that is over has nowhere to go, and the stream was reset. */
 static bool take_data(void *arg, uint16_t stream, struct str bytes, bool is_end, struct error *err)
 {
+    if (place_reads(arg, stream))
+        return place_data(arg, bytes, is_end, err);
     struct program *program = program_of_stream(arg, stream);
-
     return !program || program_data(program, stream, bytes, is_end, err);
 }
 
@@ -418,6 +421,7 @@ int agent_run(struct agent *agent)
     while (agent->programs)
         program_destroy(agent->programs);
     capture_cancel(agent);
+    place_cancel(agent);
     deliver_drop(agent);
     channel_finish(&agent->channel);
     arena_finish(&agent->sandbox.arena);

@@ -16,6 +16,7 @@
 
 struct boot;
 struct capture;
+struct place;
 struct program;
 
 struct agent {
@@ -31,6 +32,7 @@ struct agent {
     struct resync resync;
     struct reestablish reestablish;
     struct capture *capture; /* one that runs, or NULL */
+    struct place *place;     /* the same */
     uint16_t next_stream;    /* even numbers are ours */
     int self_fd;             /* this binary, for program inits */
     uint8_t digest[32];      /* of it */

@@ -30,10 +30,12 @@ struct harness {
     uint32_t n_preloaded; /* answers */
     bool has_preloaded, is_preloaded;
     bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
+    bool has_placed;
     struct message_frozen frozen;
     struct message_reestablished reestablished;
     struct message_consumed consumed;
     struct message_capture_end captured; /* without its digest */
+    struct message_placed placed;
     uint8_t capture_digest[32];
     struct buf tree;     /* of a capture on stream 21 */
     uint64_t generation; /* of the last HELLO */

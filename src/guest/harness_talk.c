@@ -90,6 +90,10 @@ static void note_rest(struct harness *harness, const struct message *message)
         harness->consumed = message->consumed;
         break;
     case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
+    case MESSAGE_PLACED:
+        harness->placed = message->placed;
+        harness->has_placed = true;
+        break;
     default: break;
     }
 }

@@ -257,6 +257,7 @@ static const struct json_field run_grant_fields[] = {
     PART("task", task, REQUIRED, task_fields),
     PART("deployment", deployment, REQUIRED, deployment_fields),
     PART("sandbox", sandbox, REQUIRED, sandbox_fields),
+    TEXT("base_manifest", base_manifest, OPTIONAL, DIGEST_MAX),
     RAW("payload", payload, OPTIONAL),
     RAW("secret_names", secret_names, OPTIONAL),
     NUMBER("active_ms", active_ms, OPTIONAL),

@@ -163,9 +163,10 @@ struct wire_run_grant {
     struct wire_task task;
     struct wire_deployment deployment;
     struct wire_sandbox sandbox;
-    struct str payload;      /* JSON */
-    struct str secret_names; /* JSON list; ptr NULL: none */
-    int64_t active_ms;       /* of max_duration_ms that the attempt has used */
+    struct str base_manifest; /* of the version the workspace has; absent: none */
+    struct str payload;       /* JSON */
+    struct str secret_names;  /* JSON list; ptr NULL: none */
+    int64_t active_ms;        /* of max_duration_ms that the attempt has used */
 };
 
 /* The rest of a run that was parked: its checkpoint and the answer it waits for. */

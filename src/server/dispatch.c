@@ -76,6 +76,7 @@ static bool run_grant_of(struct claim *claim, struct tx *tx, const char *lease_i
                  .vcpus = row_int(&rows, 0, RUN_GRANT_CPU_MILLIS) / 1000,
                  .memory_mib = row_int(&rows, 0, RUN_GRANT_MEMORY_MIB),
                  .disk_mib = row_int(&rows, 0, RUN_GRANT_DISK_MIB)},
+        .base_manifest = column(&rows, RUN_GRANT_BASE_MANIFEST),
         .payload = column(&rows, RUN_GRANT_PAYLOAD),
         .active_ms = row_int(&rows, 0, RUN_GRANT_ACTIVE_MS),
         .secret_names = column(&rows, RUN_GRANT_SECRET_NAMES),

@@ -42,7 +42,7 @@ static void describe(const struct tree_facts *facts, struct arena *arena, struct
     };
 }
 
-bool capture_workspace(struct guest *guest, struct lease *lease, struct line *line,
+bool capture_workspace(struct guest *guest, struct lease *lease, struct line *line, bool has_base,
                        int64_t until_ms, struct arena *arena, struct capture *capture,
                        struct error *err)
 {
@@ -60,8 +60,8 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
     tree_decoder_init(&decoder, tree_writer_entry, tree_writer_bytes, writer);
     if (!guest_capture(guest, take, &decoder, until_ms, err) || !tree_decode_end(&decoder, err))
         return false;
-    /* A workspace that nobody touched is what its image says. */
-    if (decoder.n_entries == 0)
+    /* A new workspace that nobody touched is what its image says. */
+    if (decoder.n_entries == 0 && !has_base)
         return true;
     if (!tree_writer_end(writer, &facts, err))
         return false;

@@ -14,7 +14,8 @@ struct capture {
     struct wire_version version;
 };
 
-/* Texts of the version live in the arena. The guest's program is frozen or over. */
-bool capture_workspace(struct guest *guest, struct lease *lease, struct line *line,
+/* Texts of the version live in the arena. The guest's program is frozen or over. With `has_base` an
+ * empty workspace is a change, too: everything was deleted. */
+bool capture_workspace(struct guest *guest, struct lease *lease, struct line *line, bool has_base,
                        int64_t until_ms, struct arena *arena, struct capture *capture,
                        struct error *err) MUST_USE;

@@ -164,6 +164,12 @@ typedef bool guest_take_tree(void *arg, struct str bytes, struct error *err);
 bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
                    struct error *err) MUST_USE;
 
+/* The other way, before the task's release: the bytes of a tree for the workspace. `give` appends
+ * the next ones, at most piece_max, and says when they are the last. */
+typedef bool guest_give_tree(void *arg, struct buf *piece, bool *is_last, struct error *err);
+bool guest_place(struct guest *guest, guest_give_tree *give, void *arg, size_t piece_max,
+                 int64_t until_ms, struct error *err) MUST_USE;
+
 /* False when the sandbox did not outlive its program. */
 bool guest_can_capture(const struct guest *guest);
 

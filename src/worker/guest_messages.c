@@ -48,7 +48,8 @@ void guest_flush(struct guest *guest)
     if (guest->is_broken)
         return;
     pump_payload(guest, &err, &fine);
-    fine = fine && channel_flush(&guest->channel, &wants_write, &err) &&
+    fine = fine && guest_place_pump(guest, &err) &&
+           channel_flush(&guest->channel, &wants_write, &err) &&
            loop_change(guest->socket, LOOP_READ | (wants_write ? LOOP_WRITE : 0), &err);
     guest->is_drained = fine && !wants_write;
     if (!fine)
@@ -165,6 +166,10 @@ static void take_error(struct guest *guest, const struct message_error *error)
         guest_capture_refused(guest, error);
         return;
     }
+    if (str_equal(error->stage, STR("place"))) {
+        guest_place_refused(guest, error);
+        return;
+    }
     break_with(guest, error);
 }
 
@@ -272,6 +277,7 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_PAUSED: guest->is_paused = true; break;
     case MESSAGE_REESTABLISHED: return take_reestablished(guest, &message->reestablished, err);
     case MESSAGE_CAPTURE_END: guest_capture_end(guest, &message->capture_end); break;
+    case MESSAGE_PLACED: guest_place_end(guest); break;
     case MESSAGE_CONSUMED: guest->has_consumed = true; break;
     default: break; /* later kinds answer requests this worker does not make */
     }

@@ -58,6 +58,7 @@ struct guest {
     struct guest_result result;
 
     struct guest_capture *capture; /* under way, or NULL */
+    struct guest_place *place;     /* the same */
 
     struct guest_op *first_op; /* asked and not taken yet, in order */
     size_t n_ops;
@@ -80,6 +81,11 @@ bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, 
 void guest_capture_end(struct guest *guest, const struct message_capture_end *end);
 void guest_capture_refused(struct guest *guest, const struct message_error *error);
 bool guest_captures(const struct guest *guest, uint16_t stream);
+
+/* Files on their way into the workspace: as many as may be sent now; what the agent says of it. */
+bool guest_place_pump(struct guest *guest, struct error *err) MUST_USE;
+void guest_place_end(struct guest *guest);
+void guest_place_refused(struct guest *guest, const struct message_error *error);
 
 bool guest_send(struct guest *guest, enum message_type type, const void *message,
                 struct error *err) MUST_USE;

@@ -167,8 +167,8 @@ static bool prepare(struct park *park, struct error *err)
 
     /* What it printed is the server's before its end may be only in a checkpoint. */
     return output_flush(run->output, err) &&
-           capture_workspace(run->guest, run->lease, &run->line, time_boot_ms() + CAPTURE_MS,
-                             &run->arena, &park->capture, err);
+           capture_workspace(run->guest, run->lease, &run->line, run_has_base(run),
+                             time_boot_ms() + CAPTURE_MS, &run->arena, &park->capture, err);
 }
 
 static bool park_frozen(struct park *park, bool *is_gone, struct error *err)

@@ -11,6 +11,7 @@
 #include "worker/bundle.h"
 #include "worker/drives.h"
 #include "worker/image_share.h"
+#include "worker/place.h"
 #include "worker/report.h"
 #include "worker/run.h"
 #include "worker/standby.h"
@@ -19,6 +20,7 @@
 enum {
     CAPTURE_MS = 10 * 60 * 1000,
     CAPTURE_FAILED_MS = 60 * 1000,
+    PLACE_MS = 10 * 60 * 1000,
 };
 
 void run_end_phase(struct run *run, const char *step)
@@ -333,8 +335,8 @@ static bool capture(struct run *run, const struct guest_result *result, struct r
     int64_t until = time_boot_ms() + (succeeds ? CAPTURE_MS : CAPTURE_FAILED_MS);
 
     if (!guest_can_capture(run->guest) ||
-        capture_workspace(run->guest, run->lease, &run->line, until, &run->arena, &report->capture,
-                          why))
+        capture_workspace(run->guest, run->lease, &run->line, run_has_base(run), until, &run->arena,
+                          &report->capture, why))
         return true;
     log_warn("workspace not captured", LOG_STR("lease", run->lease->id), LOG_ERR(why));
     report->unsaved = why;
@@ -425,18 +427,38 @@ bool run_give_secrets(struct run *run, struct error *err)
     return true;
 }
 
+/* A workspace that was used before goes on from the version it has. What is damaged stays so. */
+static bool place_files(struct run *run, struct error *err)
+{
+    const char *manifest = arena_text(&run->arena, run->grant->base_manifest);
+
+    if (!run_has_base(run))
+        return true;
+    if (!place_version(run->guest, run->lease, &run->line, manifest, time_boot_ms() + PLACE_MS,
+                       err)) {
+        bool may_pass = err->code != ERR_DAMAGED && err->code != ERR_UNPROCESSABLE;
+        return failure_set(&run->failure, "guest_runtime", "mount_failed", "workspace", may_pass,
+                           "the workspace's files: %s", err->text);
+    }
+    run_end_phase(run, "workspace");
+    return true;
+}
+
 /* From nothing to the moment user code runs. */
 static bool start_fresh(struct run *run, struct error *err)
 {
     const struct wire_task *task = &run->grant->task;
+    /* A module may be in the workspace's own node_modules. */
+    bool is_preloaded = task->preload && !run_has_base(run);
     const struct standby_kind kind = {
         .spec = &run->spec,
         .config = &run->image.config,
         .mount = arena_text(&run->arena, run->grant->sandbox.mount_path),
-        .module = task->preload ? arena_text(&run->arena, task->module) : NULL,
+        .module = is_preloaded ? arena_text(&run->arena, task->module) : NULL,
     };
 
-    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !send_secrets(run, err))
+    if ((!take_guest(run, &kind, err) && !start_guest(run, err)) || !place_files(run, err) ||
+        !send_secrets(run, err))
         return false;
     if (run->redactor)
         run_end_phase(run, "secrets");

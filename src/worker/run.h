@@ -55,6 +55,12 @@ struct run {
 
 struct wire_fence run_fence(const struct run *run);
 
+/* Whether its workspace had a version when it began. */
+static inline bool run_has_base(const struct run *run)
+{
+    return run->grant->base_manifest.len > 0;
+}
+
 /* Notes how long the step took that began when the last one ended. */
 void run_end_phase(struct run *run, const char *step);
 

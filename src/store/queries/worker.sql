@@ -156,12 +156,13 @@ SELECT id FROM leases WHERE worker_id = $1 AND epoch = $2 AND live = 1 AND state
 -- name: leases_of_worker (worker) -> id
 SELECT id FROM leases WHERE worker_id = $1 AND live = 1 ORDER BY id;
 
--- name: run_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, run_id, attempt, session_id, workspace_id, task_id, file_path, export_name, max_duration_seconds, active_ms, deployment_id, version, bundle_digest, bundle_bytes, sandbox_id, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network, payload, image_id, project_slug, secret_names, preload
+-- name: run_grant (lease) -> lease_id, sequence, expires_ms, environment_id, project_id, run_id, attempt, session_id, workspace_id, task_id, file_path, export_name, max_duration_seconds, active_ms, deployment_id, version, bundle_digest, bundle_bytes, sandbox_id, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network, payload, image_id, project_slug, secret_names, preload, base_manifest
 SELECT l.id, l.sequence, l.expires_ms, l.environment_id, e.project_id, r.id, l.attempt,
     r.session_id, r.workspace_id, t.task_id, t.file_path, t.export_name, r.max_duration_seconds,
     r.active_ms - r.active_base_ms, d.id, d.version, d.bundle_digest, o.size_bytes, s.sandbox_id, s.image_digest,
     s.mount_path, s.cpu_millis, s.memory_mib, s.disk_mib, s.network, v.payload, s.image_id, p.slug,
-    r.secret_names, t.preload
+    r.secret_names, t.preload,
+    (SELECT b.manifest_id FROM versions b WHERE b.id = r.base_version_id)
 FROM leases l
 JOIN environments e ON e.id = l.environment_id
 JOIN projects p ON p.id = e.project_id
