@@ -86,11 +86,13 @@ static const struct option env_update_options[] = {
 static const struct option login_options[] = {
     {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
     {"no-browser", 0, OPTION_FLAG, NULL, "Only show the address and the code."},
+    {"json", 0, OPTION_FLAG, NULL, "Print JSON when it is done."},
     {0},
 };
 
 static const struct option logout_options[] = {
     {"api-url", 'a', OPTION_VALUE, "URL", "The server (HELMR_API_URL, else the saved one)."},
+    {"json", 0, OPTION_FLAG, NULL, "Print JSON when it is done."},
     {0},
 };
 

@@ -13,6 +13,7 @@ const struct option cli_scope_options[] = {
 static const struct option init_options[] = {
     {"dir", 0, OPTION_VALUE, "DIR", "Where to make the project (here)."},
     {"force", 0, OPTION_FLAG, NULL, "Overwrite files that are there already."},
+    {"json", 0, OPTION_FLAG, NULL, "Print what was made as one JSON document."},
     {0},
 };
 

@@ -36,6 +36,39 @@ static const char task_text[] =
     "  },\n"
     "});\n";
 
+/* What was done, in order, for the lines or the document at the end. */
+struct made {
+    struct arena arena;
+    const char *directory;
+    bool as_json;
+    struct {
+        const char *name, *verb;
+    } files[3];
+    size_t n;
+};
+
+static void note(struct made *made, const char *verb, const char *name)
+{
+    made->files[made->n].name = name;
+    made->files[made->n++].verb = verb;
+    if (!made->as_json)
+        printf("%s %s\n", verb, name);
+}
+
+static void finish_made(struct made *made)
+{
+    arena_finish(&made->arena);
+}
+
+static void print_document(const struct made *made)
+{
+    printf("{\"files\":[");
+    for (size_t i = 0; i < made->n; i++)
+        printf("%s{\"path\":\"%s\",\"status\":\"%s\"}", i ? "," : "", made->files[i].name,
+               made->files[i].verb);
+    printf("]}\n");
+}
+
 static bool is_there(const char *path)
 {
     struct stat info;
@@ -59,16 +92,15 @@ static bool check_free(struct arena *arena, const char *directory, struct error 
     return true;
 }
 
-static bool create(struct arena *arena, const char *directory, const char *name, struct str text,
-                   struct error *err)
+static bool create(struct made *made, const char *name, struct str text, struct error *err)
 {
-    if (!file_publish(arena_printf(arena, "%s/%s", directory, name), text, 0644, err))
+    if (!file_publish(arena_printf(&made->arena, "%s/%s", made->directory, name), text, 0644, err))
         return false;
-    printf("created %s\n", name);
+    note(made, "created", name);
     return true;
 }
 
-static bool complete_package(const char *path, struct error *err)
+static bool complete_package(struct made *made, const char *path, struct error *err)
 {
     AUTO_FREE char *text = NULL;
     AUTO(buf_finish) struct buf out = {.max = COMPLETED_MAX};
@@ -81,32 +113,38 @@ static bool complete_package(const char *path, struct error *err)
         return true;
     if (!file_publish(path, buf_str(&out), 0644, err))
         return false;
-    printf("updated package.json\n");
+    note(made, "updated", "package.json");
     return true;
 }
 
-static bool make_package(struct arena *arena, const char *directory, struct error *err)
+static bool make_package(struct made *made, struct error *err)
 {
-    const char *path = arena_printf(arena, "%s/package.json", directory);
+    const char *path = arena_printf(&made->arena, "%s/package.json", made->directory);
     AUTO(buf_finish) struct buf out = {.max = PACKAGE_MAX};
 
     if (is_there(path))
-        return complete_package(path, err);
+        return complete_package(made, path, err);
     return package_complete(STR("{}\n"), &out, err) &&
-           create(arena, directory, "package.json", buf_str(&out), err);
+           create(made, "package.json", buf_str(&out), err);
 }
 
 bool init_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
-    AUTO(arena_finish) struct arena arena = {0};
     const char *given = invocation_value(invocation, "dir");
-    const char *directory = given ? given : ".";
+    AUTO(finish_made)
+    struct made made = {
+        .directory = given ? given : ".",
+        .as_json = invocation_has(invocation, "json"),
+    };
 
     *exit_code = 0;
-    if (!invocation_has(invocation, "force") && !check_free(&arena, directory, err))
+    if (!invocation_has(invocation, "force") && !check_free(&made.arena, made.directory, err))
         return false;
-    return directory_make(arena_printf(&arena, "%s/tasks", directory), 0755, err) &&
-           create(&arena, directory, "helmr.config.ts", str_of(config_text), err) &&
-           create(&arena, directory, "tasks/hello.ts", str_of(task_text), err) &&
-           make_package(&arena, directory, err);
+    if (!directory_make(arena_printf(&made.arena, "%s/tasks", made.directory), 0755, err) ||
+        !create(&made, "helmr.config.ts", str_of(config_text), err) ||
+        !create(&made, "tasks/hello.ts", str_of(task_text), err) || !make_package(&made, err))
+        return false;
+    if (made.as_json)
+        print_document(&made);
+    return true;
 }

@@ -107,20 +107,42 @@ static bool begin(struct api *api, struct device *device, struct error *err)
            error_wrap(err, "%s does not speak our language", api->url);
 }
 
+/* On stdout, which with --json is left to the document at the end. */
 static void show(const struct invocation *invocation, const struct device *device,
                  struct arena *arena)
 {
     const char *page = arena_text(arena, device->complete);
-    printf("Visit ");
-    output_clean(stdout, device->page);
-    printf("\nCode: ");
-    output_clean(stdout, device->user_code);
-    printf("\n");
-    (void)fflush(stdout);
+    FILE *out = invocation_has(invocation, "json") ? stderr : stdout;
+    fprintf(out, "Visit ");
+    output_clean(out, device->page);
+    fprintf(out, "\nCode: ");
+    output_clean(out, device->user_code);
+    fprintf(out, "\n");
+    (void)fflush(out);
     if (!invocation_has(invocation, "no-browser") && is_web_page(page))
         open_browser(page);
-    printf("Waiting for authorization...\n");
-    (void)fflush(stdout);
+    fprintf(out, "Waiting for authorization...\n");
+    (void)fflush(out);
+}
+
+static bool print_done(const struct invocation *invocation, const char *status, const char *words,
+                       const char *url, struct error *err)
+{
+    AUTO(buf_finish) struct buf text = {.max = API_BODY_MAX};
+    struct json_writer json = json_begin(&text);
+
+    if (!invocation_has(invocation, "json")) {
+        printf("%s %s\n", words, url);
+        return true;
+    }
+    json_open(&json, NULL);
+    json_string(&json, "url", url);
+    json_string(&json, "status", status);
+    json_close(&json);
+    if (!json_end(&json, err))
+        return false;
+    output_line(buf_str(&text));
+    return true;
 }
 
 static void pause_seconds(int64_t seconds)
@@ -173,8 +195,7 @@ bool login_command(const struct invocation *invocation, int *exit_code, struct e
     show(invocation, &device, &api.arena);
     if (!poll_token(&api, &device, &token, err) || !config_save_login(api.url, &token, err))
         return false;
-    printf("Logged in to %s\n", api.url);
-    return true;
+    return print_done(invocation, "logged_in", "Logged in to", api.url, err);
 }
 
 /* What the server does not know any more need not be ended there. */
@@ -205,6 +226,5 @@ bool logout_command(const struct invocation *invocation, int *exit_code, struct 
     end_session(&api, &token);
     if (!config_forget_login(api.url, err))
         return false;
-    printf("Logged out from %s\n", api.url);
-    return true;
+    return print_done(invocation, "logged_out", "Logged out from", api.url, err);
 }

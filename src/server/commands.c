@@ -13,13 +13,9 @@ static const struct option server_options[] = {
     {0},
 };
 
-static const struct option migrate_options[] = {
-    {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
-    {0},
-};
-
 static const struct option host_options[] = {
     {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {"json", 0, OPTION_FLAG, NULL, "as JSON"},
     {0},
 };
 
@@ -32,6 +28,12 @@ static const struct option status_options[] = {
 static const struct option reencrypt_options[] = {
     {"limit", 0, OPTION_VALUE, "N", "at most so many (1000)"},
     {"data-dir", 0, OPTION_VALUE, "DIR", "one directory for everything local"},
+    {"json", 0, OPTION_FLAG, NULL, "as JSON"},
+    {0},
+};
+
+static const struct option json_options[] = {
+    {"json", 0, OPTION_FLAG, NULL, "as JSON"},
     {0},
 };
 
@@ -70,7 +72,7 @@ static bool run_migrate(const struct invocation *invocation, int *exit_code, str
     if (!store_open(&store_config, &store, err) || !store_migrate(store, err) ||
         !store_schema_version(store, &have, &want, err))
         return false;
-    printf("schema: %d\n", have);
+    printf(invocation_has(invocation, "json") ? "{\"schema\":%d}\n" : "schema: %d\n", have);
     *exit_code = 0;
     return true;
 }
@@ -90,7 +92,7 @@ const struct command server_commands[] = {
      .summary = "bring the database schema up to date, then exit",
      .help = "Prints the version of the schema.\n"
                 "\n"
-                "  HELMR_DATABASE_URL=postgres://helmr@db/helmr helmr server migrate\n", .options = migrate_options,
+                "  HELMR_DATABASE_URL=postgres://helmr@db/helmr helmr server migrate\n", .options = host_options,
      .run = run_migrate,
      },
     {
@@ -111,7 +113,8 @@ const struct command server_commands[] = {
      .summary = "print a new master or checkpoint key",
      .help = "32 random bytes in base64; nothing is stored.\n"
                 "\n"
-                "  helmr key generate\n", .run = key_generate_command,
+                "  helmr key generate\n", .options = json_options,
+     .run = key_generate_command,
      },
     {
      .name = "key master status",

@@ -18,6 +18,7 @@
 #include "store/queries.h"
 
 enum {
+    REPORT_MAX = 64 * 1024 * 1024,
     PATH_TEXT = 4096,
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
@@ -107,19 +108,21 @@ bool audit_verify_command(const struct invocation *invocation, int *exit_code, s
             fprintf(stderr, "helmr: there is no checkpoint: a log that was rewound as a whole "
                             "would not be found\n");
     }
-    printf("verified: %" PRId64 " entries\n", n);
+    printf(invocation_has(invocation, "json") ? "{\"verified\":%" PRId64 "}\n"
+                                              : "verified: %" PRId64 " entries\n",
+           n);
     *exit_code = 0;
     return true;
 }
 
-bool key_generate_command(const struct invocation *invocation UNUSED, int *exit_code,
+bool key_generate_command(const struct invocation *invocation, int *exit_code,
                           struct error *err UNUSED)
 {
     uint8_t key[KEY_LEN];
     char text[64] = {0};
     random_bytes(key, sizeof key);
     base64_encode((struct str){(const char *)key, sizeof key}, text);
-    printf("%s\n", text);
+    printf(invocation_has(invocation, "json") ? "{\"key\":\"%s\"}\n" : "%s\n", text);
     bytes_wipe(key, sizeof key);
     bytes_wipe(text, sizeof text);
     *exit_code = 0;
@@ -219,17 +222,19 @@ bool key_master_status_command(const struct invocation *invocation, int *exit_co
 bool key_master_rotate_command(const struct invocation *invocation, int *exit_code,
                                struct error *err)
 {
+    static const char set_by_hand[] =
+        "HELMR_MASTER_KEY is set, so nothing was changed. To rotate, set for the next start:\n"
+        "  HELMR_MASTER_KEY      a new key: `helmr key generate`\n"
+        "  HELMR_MASTER_KEY_OLD  the key that is in HELMR_MASTER_KEY now, then a comma and the "
+        "old ones\n";
     AUTO(host_finish) struct host host = {0};
+    bool as_json = invocation_has(invocation, "json");
     char key_id[KEY_ID_TEXT];
     if (!host_open(invocation, &host, err))
         return false;
     if (secret_is_set(&host.config.master_key) || secret_is_set(&host.config.former_keys)) {
         *exit_code = 0;
-        printf("HELMR_MASTER_KEY is set, so nothing was changed. To rotate, set for the next "
-               "start:\n"
-               "  HELMR_MASTER_KEY      a new key: `helmr key generate`\n"
-               "  HELMR_MASTER_KEY_OLD  the key that is in HELMR_MASTER_KEY now, then a comma and "
-               "the old ones\n");
+        fputs(as_json ? "{\"rotated\":false}\n" : set_by_hand, stdout);
         return true;
     }
     if (!host.config.data_dir)
@@ -237,8 +242,9 @@ bool key_master_rotate_command(const struct invocation *invocation, int *exit_co
     if (!master_rotate(host.config.data_dir, key_id, err))
         return false;
     *exit_code = 0;
-    printf("rotated: restart the server, then run `helmr secret reencrypt`\n"
-           "secret_key_id: %s\n",
+    printf(as_json ? "{\"rotated\":true,\"secret_key_id\":\"%s\"}\n"
+                   : "rotated: restart the server, then run `helmr secret reencrypt`\n"
+                     "secret_key_id: %s\n",
            key_id);
     return true;
 }
@@ -261,7 +267,10 @@ bool secret_reencrypt_command(const struct invocation *invocation, int *exit_cod
         !host_open_store(&host, err) ||
         !master_reencrypt(host.store, &host.keys, limit, &done, &remaining, err))
         return false;
-    printf("reencrypted: %" PRId64 "\nremaining_old_key_count: %" PRId64 "\n", done, remaining);
+    printf(invocation_has(invocation, "json")
+               ? "{\"reencrypted\":%" PRId64 ",\"remaining_old_key_count\":%" PRId64 "}\n"
+               : "reencrypted: %" PRId64 "\nremaining_old_key_count: %" PRId64 "\n",
+           done, remaining);
     *exit_code = 0;
     return true;
 }
@@ -271,15 +280,52 @@ static void close_blobs(struct blob_store **blobs)
     blob_store_close(*blobs);
 }
 
+/* With --json everything is one document, which is begun before the first fault is known. */
+struct damage_report {
+    struct buf text;
+    struct json_writer json;
+};
+
 static void print_damage(void *arg UNUSED, const char *id, const char *class, const char *text)
 {
     printf("damaged: %s %s: %s\n", class, id, text);
+}
+
+static void note_damage(void *arg, const char *id, const char *class, const char *text)
+{
+    struct damage_report *report = arg;
+
+    json_open(&report->json, NULL);
+    json_string(&report->json, "id", id);
+    json_string(&report->json, "class", class);
+    json_string(&report->json, "error", text);
+    json_close(&report->json);
+}
+
+static void finish_report(struct damage_report *report)
+{
+    buf_finish(&report->text);
+}
+
+static bool print_report(struct damage_report *report, const struct store_verify *verify,
+                         struct error *err)
+{
+    json_close_list(&report->json);
+    json_int(&report->json, "objects", verify->n_objects);
+    json_int(&report->json, "bytes", verify->n_bytes);
+    json_close(&report->json);
+    if (!json_end(&report->json, err))
+        return false;
+    printf("%.*s\n", (int)report->text.len, report->text.bytes);
+    return true;
 }
 
 bool store_verify_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(host_finish) struct host host = {0};
     AUTO(close_blobs) struct blob_store *blobs = NULL;
+    AUTO(finish_report) struct damage_report report = {.text = {.max = REPORT_MAX}};
+    bool as_json = invocation_has(invocation, "json");
     if (!host_open(invocation, &host, err) || !host_open_store(&host, err))
         return false;
     /* A store that is not there would be made. */
@@ -290,11 +336,17 @@ bool store_verify_command(const struct invocation *invocation, int *exit_code, s
     struct store_verify verify = {.store = host.store,
                                   .blobs = blobs,
                                   .keys = &host.keys,
-                                  .complain = print_damage};
+                                  .complain = as_json ? note_damage : print_damage,
+                                  .arg = &report};
+    report.json = json_begin(&report.text);
+    json_open(&report.json, NULL);
+    json_open_list(&report.json, "damaged");
     if (!store_verify_all(&verify, err))
         return false;
+    *exit_code = verify.n_damaged > 0;
+    if (as_json)
+        return print_report(&report, &verify, err);
     printf("verified: %" PRId64 " objects, %" PRId64 " MiB, %" PRId64 " damaged\n",
            verify.n_objects, verify.n_bytes >> 20, verify.n_damaged);
-    *exit_code = verify.n_damaged > 0;
     return true;
 }

@@ -52,6 +52,7 @@ static const struct option export_options[] = {
 
 static const struct option rm_options[] = {
     {"yes", 0, OPTION_FLAG, NULL, "do not ask"},
+    {"json", 0, OPTION_FLAG, NULL, "one JSON document"},
     {0},
 };
 

@@ -99,7 +99,9 @@ bool image_rm_command(const struct invocation *invocation, int *exit_code, struc
         !image_collect(host.store, &(struct image_collection){0}, &went, err))
         return false;
     struct str freed = freed_text(&went, &arena);
-    printf("removed %s\n", name);
+    printf(invocation_has(invocation, "json") ? "{\"reference\":\"%s\",\"status\":\"removed\"}\n"
+                                              : "removed %s\n",
+           name);
     fprintf(stderr, "freed %.*s\n", (int)freed.len, freed.ptr);
     return true;
 }

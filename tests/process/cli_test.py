@@ -158,6 +158,18 @@ def every_command_has_an_example():
             f"helmr {' '.join(name)}" in works(*name, "--help").split("Options:")[0][20:], name
 
 
+# Those that run until they are stopped, and those whose output is a file of another form.
+WITHOUT_JSON = {"up", "server", "worker", "completion", "man", "image export"}
+
+
+@test
+def what_is_printed_can_be_had_as_json():
+    for name in all_commands():
+        text = works(*name, "--help")
+        assert ("--json " in text) != (" ".join(name) in WITHOUT_JSON), name
+        assert name[-1] != "list" or "--jsonl " in text, name
+
+
 @test
 def the_version_is_bare():
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", works("--version"))
@@ -853,6 +865,8 @@ def init_makes_a_project_and_overwrites_nothing():
                        "peerDependencies": {"@helmr/sdk": "*"},
                        "peerDependenciesMeta": {"@helmr/sdk": {"optional": True}}}
     fails("init", "--dir", str(folder), says="helmr.config.ts is there already: --force")
+    again = json.loads(works("init", "--dir", str(WORK / "again"), "--json"))
+    assert [file["status"] for file in again["files"]] == ["created"] * 3, again
     (folder / "tasks/hello.ts").write_text("mine")
     assert "created tasks/hello.ts\n" in works("init", "--dir", str(folder), "--force")
     assert "hello" in (folder / "tasks/hello.ts").read_text()
