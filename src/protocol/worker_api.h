@@ -283,6 +283,7 @@ struct wire_op_result {
     /* A wait that is still open: its result comes as a wait_settled message. */
     struct str wait_id;
     int64_t park_at_ms; /* not before; 0: never park this one */
+    bool is_live;       /* not even to make room: the program listens as it runs */
 };
 struct wire_op_results {
     struct json_list results; /* struct wire_op_result */

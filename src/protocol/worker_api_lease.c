@@ -200,6 +200,7 @@ static const struct json_field op_result_fields[] = {
     {"body", JSON_RAW, offsetof(struct AT, body), OPTIONAL, .max = WIRE_OP_BODY_MAX},
     ID("wait_id", wait_id, OPTIONAL),
     NUMBER("park_at_ms", park_at_ms, OPTIONAL),
+    FLAG("is_live", is_live, OPTIONAL),
     {0},
 };
 #undef AT

@@ -287,6 +287,10 @@ static bool satisfies(const struct caller *caller, int needs)
     if (needs == NEED_RUN_AND_VERSIONS)
         return caller_may(caller, PERM_RUNS_READ) &&
                caller_may(caller, PERM_WORKSPACE_VERSIONS_READ);
+    if (needs == NEED_PUBLIC_GRANT)
+        return caller_may(caller, PERM_TOKENS_COMPLETE) ||
+               caller_may(caller, PERM_SESSION_INPUT_SEND) ||
+               caller_may(caller, PERM_SESSION_STREAMS_READ);
     return needs > PERM_PUBLIC && needs < PERM_COUNT && caller_may(caller, (enum permission)needs);
 }
 

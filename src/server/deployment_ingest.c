@@ -1,4 +1,4 @@
-/* What a finished build brought, into rows: queues, sandboxes with their images, tasks. */
+/* What a finished build brought, into rows: queues, sandboxes with their images, tasks, streams. */
 #include <stdio.h>
 
 #include "base/encode.h"
@@ -14,7 +14,13 @@
 #include "server/task_secrets.h"
 #include "store/queries.h"
 
-enum { TASKS_MAX = 1000, LIST_MAX = 256, GUEST_ABI = 1, LIMIT_MAX = INT32_MAX };
+enum {
+    TASKS_MAX = 1000,
+    LIST_MAX = 256,
+    GUEST_ABI = 1,
+    LIMIT_MAX = INT32_MAX,
+    STREAMS_MAX = 256 * 1024
+};
 
 struct manifest_task {
     struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets;
@@ -31,9 +37,13 @@ struct manifest_queue {
     struct str name, concurrency_limit;
 };
 
+struct manifest_stream {
+    struct str name, direction, schema_fingerprint;
+};
+
 struct manifest {
     struct str project;
-    struct json_list tasks, sandboxes, queues;
+    struct json_list tasks, sandboxes, queues, streams;
 };
 
 #define AT(type, member) offsetof(struct manifest_##type, member)
@@ -71,6 +81,13 @@ static const struct json_field queue_fields[] = {
     {0},
 };
 
+static const struct json_field stream_fields[] = {
+    {"name", JSON_TEXT, AT(stream, name), REQUIRED, .max = 256},
+    {"direction", JSON_TEXT, AT(stream, direction), REQUIRED, .max = 8},
+    {"schema_fingerprint", JSON_TEXT, AT(stream, schema_fingerprint), OPTIONAL, .max = 128},
+    {0},
+};
+
 static const struct json_field manifest_fields[] = {
     {"project", JSON_TEXT, offsetof(struct manifest, project), OPTIONAL, .max = 64},
     {"tasks", JSON_LIST, offsetof(struct manifest, tasks), REQUIRED, .max = TASKS_MAX,
@@ -79,6 +96,8 @@ static const struct json_field manifest_fields[] = {
      .fields = sandbox_fields, .size = sizeof(struct manifest_sandbox)},
     {"queues", JSON_LIST, offsetof(struct manifest, queues), OPTIONAL, .max = LIST_MAX,
      .fields = queue_fields, .size = sizeof(struct manifest_queue)},
+    {"streams", JSON_LIST, offsetof(struct manifest, streams), OPTIONAL, .max = LIST_MAX,
+     .fields = stream_fields, .size = sizeof(struct manifest_stream)},
     {0},
 };
 
@@ -229,21 +248,63 @@ static bool add_rows(struct ingest *in, struct error *err)
     return true;
 }
 
+static bool check_stream(const struct ingest *in, size_t index, struct error *err)
+{
+    const struct manifest_stream *streams = in->manifest.streams.items;
+    const struct manifest_stream *stream = &streams[index];
+
+    if (!name_check(NAME_STREAM, "stream", stream->name, err))
+        return false;
+    if (!str_equal(stream->direction, STR("input")) && !str_equal(stream->direction, STR("output")))
+        return error_set(err, ERR_INVALID, "stream %.*s must be input or output",
+                         (int)stream->name.len, stream->name.ptr);
+    for (size_t i = 0; i < index; i++)
+        if (str_equal(streams[i].name, stream->name))
+            return error_set(err, ERR_INVALID, "stream %.*s is declared twice",
+                             (int)stream->name.len, stream->name.ptr);
+    return true;
+}
+
+/* The list as it is kept and shown with the deployment. */
+static bool write_streams(const struct ingest *in, struct buf *out, struct error *err)
+{
+    const struct manifest_stream *streams = in->manifest.streams.items;
+    struct json_writer json = json_begin(out);
+
+    json_open_list(&json, NULL);
+    for (size_t i = 0; i < in->manifest.streams.n; i++) {
+        if (!check_stream(in, i, err))
+            return false;
+        json_open(&json, NULL);
+        json_text(&json, "name", streams[i].name);
+        json_text(&json, "direction", streams[i].direction);
+        if (streams[i].schema_fingerprint.ptr)
+            json_text(&json, "schema_fingerprint", streams[i].schema_fingerprint);
+        json_close(&json);
+    }
+    json_close_list(&json);
+    return json_end(&json, err);
+}
+
 static bool write_deployed(struct ingest *in, const char *before, struct error *err)
 {
+    AUTO(buf_finish) struct buf streams = {.max = STREAMS_MAX};
     struct str bundle = in->built->bundle.digest;
     uint8_t raw[BLAKE2B_LEN];
     char digest[2 * BLAKE2B_LEN + 1];
     struct blake2b hash;
     struct rows rows;
 
+    if (!write_streams(in, &streams, err))
+        return false;
     blake2b_init(&hash, (struct str){0});
     blake2b_update(&hash, in->built->manifest);
     blake2b_final(&hash, raw);
     hex_encode((struct str){(const char *)raw, sizeof raw}, digest);
     return STORE(in->tx, &deployment_deploy, &in->arena, &rows, err, V_TEXT(in->deployment_id),
                  V_TEXT(before), V_INT(time_now_ms()), V_STR(in->built->manifest), V_TEXT(digest),
-                 V_STR(bundle), V_STR(bundle), V_TEXT("[]"), V_STR_OR_NULL(in->manifest.project));
+                 V_STR(bundle), V_STR(bundle), V_STR(buf_str(&streams)),
+                 V_STR_OR_NULL(in->manifest.project));
 }
 
 static bool deployed_event(struct ingest *in, const char *version, struct error *err)

@@ -12,6 +12,8 @@
 #include "server/json_row.h"
 #include "server/page.h"
 #include "server/run_object.h"
+#include "server/stream_append.h"
+#include "server/stream_wait.h"
 #include "server/task_session_object.h"
 #include "server/token_answer.h"
 #include "server/token_object.h"
@@ -133,6 +135,9 @@ static bool load_checkpoint(struct forking *forking, struct error *err)
     bool is_hot =
         wait->suspension == SUSPENSION_HOT || wait->suspension == SUSPENSION_CHECKPOINTING;
 
+    if (is_hot && wait_is_live(wait))
+        return error_set(err, ERR_WAIT_NOT_FORKABLE,
+                         "the program listens as it runs, and is not stopped for that");
     if (is_hot && wait->condition == WAIT_PENDING)
         return wait_for_park(forking, err);
     if (!wait->checkpoint_id[0])
@@ -164,7 +169,28 @@ static bool write_by(const struct call *call, struct buf *out, struct error *err
     return json_end(&json, err);
 }
 
-/* The branch is answered at once: by its token, or where there is none by the data itself. */
+/* As if somebody had sent it to the branch. */
+static bool send_record(struct forking *forking, struct error *err)
+{
+    struct fork *fork = &forking->fork;
+    char by[STREAM_BY_TEXT];
+    struct stream_entry entry = {.written_by = by};
+    struct stream_appended made;
+    struct stream_want want;
+    struct stream_ref ref;
+
+    caller_label(caller_of(forking->call), by);
+    if (!stream_want_of(fork->wait.params, fork->arena, &want, err))
+        return false;
+    entry.correlation_id = want.correlation_id;
+    return stream_ref_make(fork->run.environment_id, fork->session_id, want.stream, STREAM_INPUT,
+                           &ref, err) &&
+           stream_entry_read(forking->data, fork->arena, &entry, err) &&
+           stream_append(fork->tx, &ref, &entry, fork->arena, &made, fork->wakes, err);
+}
+
+/* The branch is answered at once: by its token, by a record, or where there is neither by the data
+ * itself. */
 static bool answer_branch(struct forking *forking, struct error *err)
 {
     struct fork *fork = &forking->fork;
@@ -180,6 +206,8 @@ static bool answer_branch(struct forking *forking, struct error *err)
                token_hold(fork->tx, fork->token_id, fork->arena, &hold, err) &&
                token_complete(fork->tx, &hold, forking->data, buf_str(&text), &already, fork->wakes,
                               err);
+    if (fork->wait.kind == WAIT_STREAM)
+        return send_record(forking, err);
     return wait_load(fork->tx, fork->wait_id, fork->arena, &wait, err) &&
            wait_decision(CONDITION_COMPLETE, forking->data, (struct str){0}, &text, err) &&
            wait_settle(fork->tx, &wait, CONDITION_COMPLETE, buf_str(&text), fork->wakes, err);

@@ -29,3 +29,6 @@ struct fork {
 
 /* Copies run, session, workspace, wait and checkpoint under new ids, parked at the wait. */
 bool fork_copy(struct fork *fork, struct error *err) MUST_USE;
+
+/* Of its session, with their records up to the checkpoint. */
+bool fork_copy_streams(struct fork *fork, struct error *err) MUST_USE;

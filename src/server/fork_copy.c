@@ -204,5 +204,6 @@ bool fork_copy(struct fork *fork, struct error *err)
     wakes_add(fork->wakes, "run:", fork->run.id);
     wakes_add(fork->wakes, "env:", fork->run.environment_id);
     return copy_session(fork, err) && copy_run(fork, err) && copy_wait(fork, err) &&
-           created_event(fork, err) && waiting_events(fork, err) && forked_event(fork, err);
+           fork_copy_streams(fork, err) && created_event(fork, err) && waiting_events(fork, err) &&
+           forked_event(fork, err);
 }

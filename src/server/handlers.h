@@ -105,7 +105,16 @@ route_handler token_cancel_post;
 route_handler token_callback_post;
 route_handler public_token_create;
 route_handler public_token_delete;
-route_handler public_token_preflight;
+route_handler public_preflight;
+route_handler session_streams_get;
+route_handler stream_input_post;
+route_handler stream_input_get;
+route_handler stream_output_post;
+route_handler stream_output_get;
+route_handler stream_output_read_get;
+route_handler public_input_post;
+route_handler public_output_get;
+route_handler public_output_read_get;
 route_handler public_token_get;
 route_handler public_token_complete;
 

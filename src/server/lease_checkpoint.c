@@ -5,6 +5,7 @@
 #include "server/event.h"
 #include "server/object_refs.h"
 #include "server/resume.h"
+#include "server/stream_wait.h"
 #include "server/versions.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
@@ -103,7 +104,8 @@ static bool started_event(struct park *park, const char *checkpoint_id, struct e
 static bool may_park(const struct park *park)
 {
     return park->lease.state == LEASE_RUNNING && park->run.state == RUN_WAITING &&
-           park->wait.suspension == SUSPENSION_HOT && park->wait.condition == WAIT_PENDING;
+           park->wait.suspension == SUSPENSION_HOT && park->wait.condition == WAIT_PENDING &&
+           !wait_is_live(&park->wait);
 }
 
 static bool begin(struct park *park, struct str checkpoint_id, struct error *err)

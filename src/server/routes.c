@@ -5,12 +5,14 @@
 #include "server/handlers.h"
 #include "server/worker_plane.h"
 
-/* SECRET_BODY: 64 KiB, each byte of which may be written as \\u00xx; TOKEN_BODY: 256 KiB so. */
+/* SECRET_BODY: 64 KiB, each byte of which may be written as \\u00xx; TOKEN_BODY: 256 KiB so;
+ * RECORD_BODY: the same with what is said about it. */
 enum {
     METADATA_ROOM = 2 * 1024 * 1024,
     SMALL_BODY = 64 * 1024,
     SECRET_BODY = 6 * 64 * 1024 + 1024,
     TOKEN_BODY = 6 * 256 * 1024 + 1024,
+    RECORD_BODY = TOKEN_BODY + 16 * 1024,
 };
 
 #define SOURCE_MAX (512 * (size_t)1024 * 1024 + METADATA_ROOM)
@@ -31,6 +33,16 @@ enum {
         .method = verb, .pattern = "/api/sessions/:session" rest, .needs = needed, \
         .handle = handler, .body_max = most, .scoped = true                        \
     }
+
+/* The same for those with a public access token, whose browsers ask first whether they may. */
+#define PUBLIC_ROW(start, verb, rest, handler, most)                                 \
+    {METHOD_OPTIONS, "/api/v1/sessions/" start rest, PERM_PUBLIC, public_preflight}, \
+    {                                                                                \
+        verb, "/api/v1/sessions/" start rest, PERM_PUBLIC, handler, .body_max = most \
+    }
+#define PUBLIC_ROUTE(verb, rest, handler, most)              \
+    PUBLIC_ROW("by-external-id", verb, rest, handler, most), \
+        PUBLIC_ROW(":session", verb, rest, handler, most)
 
 const struct route server_routes[] = {
     /* method      path                              needs                 handler */
@@ -129,6 +141,15 @@ const struct route server_routes[] = {
     SESSION_ROUTE(METHOD_POST, "/close", PERM_RUNS_MANAGE, session_close_post, SMALL_BODY),
     SESSION_ROUTE(METHOD_POST, "/cancel", PERM_RUNS_MANAGE, session_cancel_post, SMALL_BODY),
     SESSION_ROUTE(METHOD_GET, "/runs", PERM_RUNS_READ, session_runs_get, 0),
+    SESSION_ROUTE(METHOD_GET, "/streams", PERM_SESSION_STREAMS_READ, session_streams_get, 0),
+    SESSION_ROUTE(METHOD_GET, "/inputs/:stream", PERM_SESSION_STREAMS_READ, stream_input_get, 0),
+    SESSION_ROUTE(METHOD_POST, "/inputs/:stream", PERM_SESSION_INPUT_SEND, stream_input_post,
+                  RECORD_BODY),
+    SESSION_ROUTE(METHOD_GET, "/outputs/:stream", PERM_SESSION_STREAMS_READ, stream_output_get, 0),
+    SESSION_ROUTE(METHOD_POST, "/outputs/:stream", PERM_SESSION_OUTPUT_APPEND, stream_output_post,
+                  RECORD_BODY),
+    SESSION_ROUTE(METHOD_GET, "/outputs/:stream/read", PERM_SESSION_STREAMS_READ,
+                  stream_output_read_get, 0),
 
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
      workspace_diff_get, .scoped = true},
@@ -167,19 +188,22 @@ const struct route server_routes[] = {
      .body_max = TOKEN_BODY, .scoped = true},
     {METHOD_POST, "/api/tokens/:token/cancel", PERM_TOKENS_CANCEL, token_cancel_post,
      .body_max = SMALL_BODY, .scoped = true},
-    {METHOD_POST, "/api/public-access-tokens", PERM_TOKENS_COMPLETE, public_token_create,
+    {METHOD_POST, "/api/public-access-tokens", NEED_PUBLIC_GRANT, public_token_create,
      .body_max = SMALL_BODY, .scoped = true},
-    {METHOD_DELETE, "/api/public-access-tokens/:public_token", PERM_TOKENS_COMPLETE,
+    {METHOD_DELETE, "/api/public-access-tokens/:public_token", NEED_PUBLIC_GRANT,
      public_token_delete, .body_max = SMALL_BODY, .scoped = true},
 
     /* these carry their own proof: a public access token, or the secret in the path */
-    {METHOD_OPTIONS, "/api/v1/tokens/:token", PERM_PUBLIC, public_token_preflight},
+    {METHOD_OPTIONS, "/api/v1/tokens/:token", PERM_PUBLIC, public_preflight},
     {METHOD_GET, "/api/v1/tokens/:token", PERM_PUBLIC, public_token_get},
-    {METHOD_OPTIONS, "/api/v1/tokens/:token/complete", PERM_PUBLIC, public_token_preflight},
+    {METHOD_OPTIONS, "/api/v1/tokens/:token/complete", PERM_PUBLIC, public_preflight},
     {METHOD_POST, "/api/v1/tokens/:token/complete", PERM_PUBLIC, public_token_complete,
      .body_max = TOKEN_BODY},
     {METHOD_POST, "/api/v1/tokens/:token/callback/:secret", PERM_PUBLIC, token_callback_post,
      .body_max = TOKEN_BODY},
+    PUBLIC_ROUTE(METHOD_POST, "/inputs/:stream", public_input_post, RECORD_BODY),
+    PUBLIC_ROUTE(METHOD_GET, "/outputs/:stream", public_output_get, 0),
+    PUBLIC_ROUTE(METHOD_GET, "/outputs/:stream/read", public_output_read_get, 0),
 
     {METHOD_GET, "/api/audit", PERM_AUDIT_READ, audit_list_get},
     {METHOD_GET, "/api/audit/export", PERM_AUDIT_READ, audit_export_get},

@@ -34,6 +34,8 @@ static const char *needs_name(int needs)
     case NEED_DEPLOY_OR_READ: return "tasks:deploy or runs:read";
     case NEED_SANDBOX_READ: return "runs:read, tasks:deploy or any workspace permission";
     case NEED_RUN_AND_VERSIONS: return "runs:read and workspace-versions:read";
+    case NEED_PUBLIC_GRANT:
+        return "tokens:complete, session-input:send or session-streams:read, by the scope";
     default: return permission_name((enum permission)needs);
     }
 }

@@ -56,9 +56,10 @@ static bool is_by_external_id(const struct call *call)
     return strstr(call->match.route->pattern, by_external_id);
 }
 
-bool task_session_of_call(struct call *call, struct tx *tx, char id[ID_TEXT], struct error *err)
+bool task_session_in(struct call *call, struct tx *tx, const char *environment_id, char id[ID_TEXT],
+                     struct error *err)
 {
-    struct value environment = V_TEXT(call_environment(call));
+    struct value environment = V_TEXT(environment_id);
     struct str external_id = {0};
     bool found = true;
     struct rows rows;
@@ -80,6 +81,11 @@ bool task_session_of_call(struct call *call, struct tx *tx, char id[ID_TEXT], st
         return error_set(err, ERR_SESSION_NOT_FOUND, "there is no such session");
     row_id(&rows, 0, SESSION_FIND_ID, id);
     return true;
+}
+
+bool task_session_of_call(struct call *call, struct tx *tx, char id[ID_TEXT], struct error *err)
+{
+    return task_session_in(call, tx, call_environment(call), id, err);
 }
 
 struct str task_session_param(const struct call *call, size_t index)

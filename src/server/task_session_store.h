@@ -38,6 +38,10 @@ bool task_session_is_open(const struct session_row *session, int64_t now,
 bool task_session_of_call(struct call *call, struct tx *tx, char id[ID_TEXT],
                           struct error *err) MUST_USE;
 
+/* The same in an environment that is not the caller's. */
+bool task_session_in(struct call *call, struct tx *tx, const char *environment_id, char id[ID_TEXT],
+                     struct error *err) MUST_USE;
+
 /* The path's parameters behind the session, from 0. */
 struct str task_session_param(const struct call *call, size_t index);
 

@@ -254,7 +254,7 @@ SERVICE_TEST(a_public_access_token_ends_by_time_and_by_revocation)
     CHECK_STR(service_text(service, "code"), "token_expired");
 }
 
-SERVICE_TEST(only_the_scope_of_tokens_can_be_given)
+SERVICE_TEST(a_scope_needs_its_permission_and_its_token)
 {
     struct made made = {0};
     CHECK(make(service, &made, "{}"));
@@ -262,7 +262,7 @@ SERVICE_TEST(only_the_scope_of_tokens_can_be_given)
                  service_ask(service, made.key, "POST", "/api/public-access-tokens",
                              "{\"scope\":{\"type\":\"session.input.send\",\"session_id\":\"s\","
                              "\"stream\":\"x\"}}"),
-                 501);
+                 403);
     CHECK_STATUS(service,
                  service_ask(service, made.key, "POST", "/api/public-access-tokens",
                              "{\"scope\":{\"type\":\"token.complete\"}}"),

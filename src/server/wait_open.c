@@ -7,6 +7,7 @@
 #include "model/duration.h"
 #include "server/event.h"
 #include "server/input.h"
+#include "server/stream_wait.h"
 #include "server/token_store.h"
 #include "store/queries.h"
 
@@ -45,7 +46,10 @@ struct plan {
     const struct opening *opening;
     struct wait_request request;
     struct wait_row *wait;
-    struct token_row token; /* of a wait for one that exists */
+    struct token_row token;      /* of a wait for one that exists */
+    struct stream_want want;     /* of a wait for a stream */
+    struct stream_record record; /* the one that is there already */
+    bool has_record;
     int64_t now, idle_ms;
     bool needs_token;
 };
@@ -144,6 +148,27 @@ static bool read_token_wait(struct plan *plan, struct error *err)
     return plan->needs_token || check_token(plan, err);
 }
 
+static bool read_stream_wait(struct plan *plan, struct error *err)
+{
+    const struct opening *opening = plan->opening;
+    const struct wait_request *request = &plan->request;
+    struct wait_row *wait = plan->wait;
+    char text[DURATION_TEXT];
+    int64_t ms;
+
+    if (is_given(request->duration) || request->until.ptr || request->token_id.ptr)
+        return error_set(err, ERR_INVALID,
+                         "a wait for a stream has neither duration, until nor token_id");
+    if (is_given(request->timeout)) {
+        if (!input_duration(request->timeout, "timeout", TIMEOUT_MAX_MS, &ms, err))
+            return false;
+        wait->timeout = arena_str(opening->arena, str_of(duration_format(ms, text)));
+        wait->timeout_at_ms = plan->now + ms;
+    }
+    return stream_want_read(opening->tx, opening->run, request->params, opening->arena, &plan->want,
+                            &wait->params, &plan->record, &plan->has_record, err);
+}
+
 static bool read_common(struct plan *plan, struct error *err)
 {
     const struct wait_request *request = &plan->request;
@@ -168,16 +193,16 @@ static bool read_request(struct plan *plan, struct str body, struct error *err)
                    plan->opening->arena, err))
         return false;
     if (!wait_kind_parse(plan->request.kind, &plan->wait->kind))
-        return error_set(err, ERR_INVALID, "kind must be token or timer");
+        return error_set(err, ERR_INVALID, "kind must be stream, token or timer");
     if (!read_common(plan, err))
         return false;
     switch (plan->wait->kind) {
     case WAIT_TIMER: return read_timer(plan, err);
     case WAIT_TOKEN: return read_token_wait(plan, err);
-    case WAIT_STREAM:
+    case WAIT_STREAM: return read_stream_wait(plan, err);
     case WAIT_KIND_COUNT: break;
     }
-    return error_set(err, ERR_UNSUPPORTED, "waits for streams are not there yet");
+    return error_set(err, ERR_INTERNAL, "a wait of no known kind");
 }
 
 static bool may_open(const struct opening *opening, struct error *err)
@@ -208,7 +233,7 @@ static void plan_park(struct plan *plan)
     int64_t end = sooner(sooner(wait->due_ms, wait->timeout_at_ms), plan->token.timeout_at_ms);
 
     wait->park_at_ms = plan->now + plan->idle_ms;
-    if (end && end <= wait->park_at_ms + NEARLY_MS)
+    if (plan->want.is_live || (end && end <= wait->park_at_ms + NEARLY_MS))
         wait->park_at_ms = 0;
 }
 
@@ -290,7 +315,8 @@ static bool waiting_event(const struct plan *plan, struct error *err)
     return run_event_append(plan->opening->tx, plan->wait->run_id, &event, err);
 }
 
-/* Whether it is over before it has begun: a past instant, or a token that has ended. */
+/* Whether it is over before it has begun: a past instant, a record that is there, or a token that
+ * has ended. */
 static bool is_settled(const struct plan *plan, enum condition_event *on)
 {
     const struct wait_row *wait = plan->wait;
@@ -298,6 +324,8 @@ static bool is_settled(const struct plan *plan, enum condition_event *on)
     *on = CONDITION_COMPLETE;
     if (wait->kind == WAIT_TIMER)
         return wait->due_ms <= plan->now;
+    if (wait->kind == WAIT_STREAM)
+        return plan->has_record;
     if (plan->needs_token)
         return false;
     switch (plan->token.state) {
@@ -311,13 +339,23 @@ static bool is_settled(const struct plan *plan, enum condition_event *on)
     return plan->token.timeout_at_ms <= plan->now;
 }
 
+static bool decide(const struct plan *plan, enum condition_event on, struct buf *decision,
+                   struct error *err)
+{
+    struct str reason = on == CONDITION_CANCEL ? plan->token.cancel_reason : (struct str){0};
+
+    if (plan->has_record)
+        return stream_decision(plan->opening->tx, &plan->want, plan->wait->run_id, &plan->record,
+                               decision, err);
+    return wait_decision(on, plan->token.data, reason, decision, err);
+}
+
 /* The run does not stop for it: the answer goes back with the call. */
 static bool settle_at_once(const struct plan *plan, enum condition_event on, struct error *err)
 {
     AUTO(buf_finish) struct buf decision = {.max = WAIT_DECISION_MAX};
-    struct str reason = on == CONDITION_CANCEL ? plan->token.cancel_reason : (struct str){0};
 
-    return wait_decision(on, plan->token.data, reason, &decision, err) &&
+    return decide(plan, on, &decision, err) &&
            wait_decide_only(plan->opening->tx, plan->wait, on,
                             arena_str(plan->opening->arena, buf_str(&decision)), err) &&
            wait_suspend(plan->opening->tx, plan->wait, WAIT_DELIVER, plan->now, err);

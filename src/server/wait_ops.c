@@ -6,29 +6,14 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "server/caller.h"
+#include "server/run_ops.h"
+#include "server/stream_wait.h"
 #include "server/token_object.h"
 #include "server/token_store.h"
 #include "server/wait_open.h"
 #include "server/worker_plane.h"
 
 enum { HASH_TEXT = 2 * BLAKE2B_LEN + 1, OPERATION_TEXT = 32, REFUSAL_MAX = 4096 };
-
-/* One call with operations: its lease and run, locked. */
-struct asked {
-    struct call *call;
-    struct server *server;
-    struct tx *tx;
-    struct lease_row lease;
-    struct run_row run;
-    struct wakes wakes;
-};
-
-/* Does it and fills in the result; *subject becomes what a replay is answered from. */
-typedef bool operation(struct asked *asked, const struct wire_op *op, struct wire_op_result *result,
-                       char subject[ID_TEXT], struct error *err);
-/* The answer of the first time. */
-typedef bool operation_again(struct asked *asked, const char *subject,
-                             struct wire_op_result *result, struct error *err);
 
 static void answer_wait(const struct wait_row *wait, struct wire_op_result *result)
 {
@@ -39,6 +24,7 @@ static void answer_wait(const struct wait_row *wait, struct wire_op_result *resu
     }
     result->wait_id = str_of(wait->id);
     result->park_at_ms = wait->park_at_ms;
+    result->is_live = wait_is_live(wait);
 }
 
 static bool do_wait_open(struct asked *asked, const struct wire_op *op,
@@ -112,13 +98,18 @@ static bool token_create_again(struct asked *asked, const char *subject,
     return show_token(asked, subject, result, err);
 }
 
+/* Without `again`: it changes nothing that doing it once more would change, and is not kept. */
 static const struct kind {
     struct str name;
     operation *act;
     operation_again *again;
 } kinds[] = {
-    {STR("wait.open"),    do_wait_open,    wait_open_again   },
-    {STR("token.create"), do_token_create, token_create_again},
+    {STR("wait.open"),     do_wait_open,     wait_open_again    },
+    {STR("wait.cancel"),   do_wait_cancel,   NULL               },
+    {STR("token.create"),  do_token_create,  token_create_again },
+    {STR("stream.append"), do_stream_append, stream_append_again},
+    {STR("stream.read"),   do_stream_read,   NULL               },
+    {STR("stream.list"),   do_stream_list,   NULL               },
 };
 
 static const struct kind *find_kind(struct str name)
@@ -134,9 +125,10 @@ static const struct kind *find_kind(struct str name)
 static bool is_refusal(const struct error *err)
 {
     static const enum error_code codes[] = {
-        ERR_INVALID,         ERR_INVALID_JSON, ERR_UNKNOWN_FIELD,
-        ERR_TOO_LARGE,       ERR_UNSUPPORTED,  ERR_TOKEN_NOT_FOUND,
-        ERR_CONCURRENT_WAIT, ERR_CANCELLED,    ERR_IDEMPOTENCY_MISMATCH,
+        ERR_INVALID,          ERR_INVALID_JSON,     ERR_UNKNOWN_FIELD,
+        ERR_TOO_LARGE,        ERR_UNSUPPORTED,      ERR_TOKEN_NOT_FOUND,
+        ERR_CONCURRENT_WAIT,  ERR_CANCELLED,        ERR_IDEMPOTENCY_MISMATCH,
+        ERR_STREAM_NOT_FOUND, ERR_STREAM_DIRECTION, ERR_SESSION_TERMINAL,
     };
 
     for (size_t i = 0; i < COUNT_OF(codes); i++)
@@ -224,6 +216,8 @@ static bool do_one(struct asked *asked, const struct wire_op *op, struct wire_op
     if (asked->lease.state != LEASE_RUNNING)
         return error_set(err, ERR_LEASE_STALE, "a lease that is %s asks for nothing",
                          lease_state_name(asked->lease.state));
+    if (kind && !kind->again)
+        return perform(asked, op, kind, result, subject, err);
     return perform(asked, op, kind, result, subject, err) &&
            STORE(asked->tx, &lease_operation_answer, NULL, NULL, err, V_TEXT(asked->lease.id),
                  V_TEXT(name), V_TEXT(fingerprint),

@@ -190,7 +190,7 @@ SERVICE_TEST(what_cannot_be_waited_for_is_refused)
         {"{\"kind\":\"token\",\"wish\":1}",                                             "unknown_field"  },
         {"{\"kind\":\"token\",\"token_id\":\"0190a000-0000-7000-8000-000000000001\"}",
          "token_not_found"                                                                               },
-        {"{\"kind\":\"stream\"}",                                                       "unsupported"    },
+        {"{\"kind\":\"stream\"}",                                                       "invalid_request"},
         {"{\"kind\":\"rain\"}",                                                         "invalid_request"},
     };
     struct stage stage;

@@ -375,13 +375,17 @@ const char *service_upload(struct service *service, const char *key)
     "{\"id\":\"" name "\",\"image_id\":\"image\",\"mount_path\":\"/workspace\",\"cpu\":" cpu \
     ",\"memory_mib\":" memory ",\"disk_mib\":1024}"
 
+#define STREAMS                                                 \
+    "\"streams\":[{\"name\":\"log\",\"direction\":\"output\"}," \
+    "{\"name\":\"chat\",\"direction\":\"input\",\"schema_fingerprint\":\"sha256:c\"}]"
+
 const char test_manifest[] = "{\"tasks\":[" TASK("hello", "box") "," TASK(
     "large", "hall") "],"
                      "\"sandboxes\":[" SANDBOX("box", "1", "512") "," SANDBOX(
                          "hall", "4", "4096") "],"
                                               "\"queues\":[{\"name\":\"narrow\",\"concurrency_"
                                               "limit\":2},{\"name\":\"wide\","
-                                              "\"concurrency_limit\":null}]}";
+                                              "\"concurrency_limit\":null}]," STREAMS "}";
 
 static struct http_request object_request(struct test_worker *worker, const char *method,
                                           const char *id)

@@ -84,7 +84,7 @@ bool worker_carry(struct test_worker *worker, const char *key);
 const char *service_upload(struct service *service, const char *key);
 
 /* What a build of `service_build` brings. Tasks: hello, and large (4 cpus, 4 GiB). Queue narrow:
- * two at a time. */
+ * two at a time. Streams: chat, an input; log, an output. */
 extern const char test_manifest[];
 int build_end(struct test_worker *worker, const char *manifest);
 /* The same with images of the test's own: objects separated by commas. */

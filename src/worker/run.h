@@ -18,6 +18,7 @@ struct run_wait {
     bool is_open;
     char id[ID_TEXT];
     uint64_t op;
+    bool is_live;    /* the sandbox stays for it, whatever happens */
     bool is_frozen;  /* in memory, by an engine that cannot save */
     int64_t park_ms; /* boot time from which it should be parked; INT64_MAX: never */
 };

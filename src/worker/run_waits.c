@@ -52,11 +52,12 @@ static void open_wait(struct run *run, const struct wire_op_result *result)
 {
     run->wait = (struct run_wait){.is_open = true,
                                   .op = (uint64_t)result->op,
+                                  .is_live = result->is_live,
                                   .park_ms = boot_time_of(result->park_at_ms)};
     snprintf(run->wait.id, sizeof run->wait.id, "%.*s", (int)result->wait_id.len,
              result->wait_id.ptr);
     run_count(run, false);
-    guest_outlive_stop(run->guest, run->worker->saves);
+    guest_outlive_stop(run->guest, run->worker->saves && !result->is_live);
 }
 
 static bool take_result(struct run *run, const struct wire_op_result *result, struct error *err)
@@ -157,7 +158,7 @@ static bool should_park(const struct run *run, bool is_wanted)
 {
     struct lease_view view = lease_look(run->lease);
 
-    return run->wait.is_open && !run->wait.is_frozen && !view.cancel_wanted &&
+    return run->wait.is_open && !run->wait.is_live && !run->wait.is_frozen && !view.cancel_wanted &&
            (is_wanted || view.stop_wanted || atomic_load(&run->worker->draining) ||
             time_boot_ms() >= run->wait.park_ms);
 }

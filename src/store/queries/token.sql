@@ -71,13 +71,19 @@ WHERE w.environment_id = $1 AND w.id = $2 AND w.token_id IS NOT NULL;
 -- name: token_callback (id) -> environment_id, callback_hash, key_id
 SELECT environment_id, callback_hash, key_id FROM tokens WHERE id = $1;
 
--- name: public_access_token_find (hash) -> id, environment_id, token_hash, scope_type, token_id, max_uses, uses, expires_ms, revoked_ms
-SELECT id, environment_id, token_hash, scope_type, token_id, max_uses, uses, expires_ms, revoked_ms
+-- name: public_access_token_find (hash) -> id, environment_id, token_hash, scope_type, scope, max_uses, uses, expires_ms, revoked_ms
+SELECT id, environment_id, token_hash, scope_type, scope, max_uses, uses, expires_ms, revoked_ms
 FROM public_access_tokens WHERE token_hash = $1;
 
 -- name: public_access_token_use (id)
 UPDATE public_access_tokens SET uses = uses + 1
 WHERE id = $1 AND (max_uses IS NULL OR uses < max_uses);
+
+-- name: public_access_token_is_live (id, now) -> one
+SELECT 1 FROM public_access_tokens WHERE id = $1 AND revoked_ms IS NULL AND expires_ms > $2;
+
+-- name: public_access_token_scope (environment, id) -> scope_type
+SELECT scope_type FROM public_access_tokens WHERE environment_id = $1 AND id = $2;
 
 -- name: public_access_token_revoke (environment, id, now)
 UPDATE public_access_tokens SET revoked_ms = coalesce(revoked_ms, $3)
