@@ -84,6 +84,7 @@ class Attempt {
       },
       log,
       operate: (kind, body) => this.#listening().operate(kind, body),
+      positions: new Map(),
       wait: (body) => this.#listening().open(body),
     };
     process.on("uncaughtException", (error) => this.#uncaught(error));

@@ -13,6 +13,8 @@ export type { TaskContext } from "../../../sdk/typescript/src/context.ts";
 export type { ImageDefinition, ImageStep } from "../../../sdk/typescript/src/image.ts";
 export type { DefinitionRegistry, QueueDefinition } from "../../../sdk/typescript/src/queue.ts";
 export type { RunRuntime, Settlement } from "../../../sdk/typescript/src/runtime.ts";
+export type { StandardSchemaV1 } from "../../../sdk/typescript/src/schema.ts";
 export type { SandboxDefinition } from "../../../sdk/typescript/src/sandbox.ts";
 export type { SecretDefinition } from "../../../sdk/typescript/src/secret.ts";
+export type { StreamDefinition } from "../../../sdk/typescript/src/stream_definition.ts";
 export type { TaskDefinition } from "../../../sdk/typescript/src/task.ts";

@@ -235,6 +235,16 @@ const faults: Row[] = [
     at: "tasks/two.ts",
   },
   {
+    what: "one stream in two directions",
+    files: {
+      ...project,
+      "tasks/b.ts":
+        'import { streams } from "@helmr/sdk";\nstreams.input("s");\nstreams.output("s");',
+    },
+    kind: "task_invalid",
+    says: /stream "s" is declared as input and as output/,
+  },
+  {
     what: "one queue with two limits",
     files: withFile(
       'import { queue } from "@helmr/sdk";\n[1, 2].map((n) => queue({ name: "q", concurrencyLimit: n }));',
@@ -276,7 +286,7 @@ for (const { what, files, kind, says, at } of faults)
 
 test("a project becomes a manifest", async () => {
   const source = `
-import { cache, image, queue, sandbox, source, task } from "@helmr/sdk";
+import { cache, image, queue, sandbox, source, streams, task } from "@helmr/sdk";
 const tools = image("tools").from("debian:bookworm");
 const img = image("agent").from("node:24-bookworm-slim").workdir("/app").env("A", "1").user("node")
   .run(["npm", "ci"], { cache: [{ mountPath: "/root/.npm", cache: cache("npm") }] })
@@ -286,6 +296,7 @@ const img = image("agent").from("node:24-bookworm-slim").workdir("/app").env("A"
   .copy("/tools", tools)
   .copyFrom("/bin/x", tools, "/usr/bin/x");
 const q = queue({ name: "slow", concurrencyLimit: 2 });
+streams.output("log");
 export const full = task({
   id: "full",
   sandbox: sandbox("big").image(img).workspace("/app")
@@ -373,8 +384,31 @@ export { full as again };
       },
     ],
     queues: [{ name: "slow", concurrency_limit: 2 }],
+    streams: [{ name: "log", direction: "output" }],
     dependencies: ["a"],
   });
+});
+
+test("a stream that several modules declare is one, and tells of its schema", async () => {
+  using guest = new Guest();
+  const schema = (rule: string): string =>
+    `{ schema: { "~standard": { version: 1, vendor: "v", validate: (value) => ${rule} } } }`;
+  const fingerprint = async (rule: string): Promise<unknown[]> => {
+    const { output } = await index(guest, {
+      ...project,
+      "tasks/a.ts": 'import { streams } from "@helmr/sdk";\nstreams.input("s");',
+      "tasks/b.ts": `import { streams } from "@helmr/sdk";\nstreams.input("s", ${schema(rule)});`,
+    });
+    return (output as { streams: unknown[] }).streams;
+  };
+  const [one, again, other] = [
+    await fingerprint("({ value })"),
+    await fingerprint("({ value })"),
+    await fingerprint("({ value: 1 })"),
+  ];
+  assert.match(JSON.stringify(one), /^\[\{"name":"s","direction":"input","schema_fingerprint":"sha256:[0-9a-f]{64}"\}\]$/);
+  assert.deepEqual(one, again);
+  assert.notDeepEqual(one, other);
 });
 
 test("only task files are imported", async () => {

@@ -2,7 +2,7 @@
 // otherwise.
 
 const head = `
-import { image, logger, sandbox, task, timers, tokens } from "@helmr/sdk";
+import { image, logger, sandbox, streams, task, timers, tokens } from "@helmr/sdk";
 const sbx = sandbox("s").image(image("i").from("node:24-bookworm-slim"));
 `;
 

@@ -229,3 +229,29 @@ test("an answer that nobody waits for any more is dropped", async () => {
   answer(program, op, { condition: "cancelled" });
   assert.equal((await program.ended).output, "went on");
 });
+
+test("a program reads a stream from where it is, and is told where that is only once", async () => {
+  using guest = new Guest(
+    taskWith(
+      `async (ctx) => {
+         const input = streams.input("in");
+         return [await input.wait().unwrap(), await input.once().unwrap()];
+       }`,
+    ),
+  );
+  const program = guest.start({});
+  const record = (sequence: number) => ({
+    condition: "completed",
+    data: { id: "r", stream_id: "s", sequence, data: sequence * 10 },
+  });
+  const first = await program.next<AOp>("A_OP");
+  assert.deepEqual(bodyOf(first), { kind: "stream", params: { stream: "in" } });
+  answer(program, first, record(4));
+  const second = await program.next<AOp>("A_OP");
+  assert.deepEqual(bodyOf(second), {
+    kind: "stream",
+    params: { stream: "in", cursor: 4, live: true },
+  });
+  answer(program, second, record(5));
+  assert.deepEqual((await program.ended).output, [40, 50]);
+});

@@ -1,6 +1,7 @@
 import { brand, definitionOf, shared } from "./brand.js";
 import { integer, record } from "./check.js";
 import { name } from "./names.js";
+import type { StreamDefinition } from "./stream_definition.js";
 
 export interface QueueDefinition {
   readonly name: string;
@@ -10,6 +11,7 @@ export interface QueueDefinition {
 /** While the adapter indexes a project it collects here what module code declares. */
 export interface DefinitionRegistry {
   queues: QueueDefinition[];
+  streams: StreamDefinition[];
 }
 
 const registry = shared<DefinitionRegistry>("DefinitionRegistry");

@@ -21,6 +21,8 @@ export interface RunRuntime {
   log(level: LogLevel, values: readonly unknown[]): void;
   /** Asks the server for something; rejects when it refuses. */
   operate(kind: string, body: object): Promise<unknown>;
+  /** How far the program has read its inputs, by stream and correlation id. */
+  readonly positions: Map<string, number>;
   /** The run's one blocking stop; a second one meanwhile rejects with ConcurrentWaitError. */
   wait(body: object): Promise<Settlement>;
 }

@@ -46,8 +46,12 @@ export interface TokenWaitOptions<T = unknown> extends WaitLabels {
 
 /** As the server is asked, and what the value must satisfy when it comes. */
 export interface WaitRequest {
-  readonly body: { readonly kind: "timer" | "token"; readonly timeout?: string };
+  readonly body: { readonly kind: "timer" | "token" | "stream"; readonly timeout?: string };
   readonly schema?: StandardSchemaV1 | undefined;
+  /** What a schema that refuses the value calls it. */
+  readonly label?: string;
+  /** The value out of what the server answers with; called once, when it has come. */
+  readonly unpack?: (answer: unknown) => unknown;
 }
 
 const yearMs = 365 * dayMs;
@@ -72,15 +76,22 @@ function optionalDuration(
 export const timeout = (field: string, value: unknown): string | undefined =>
   optionalDuration(field, value, 1, yearMs);
 
-function request(body: Record<string, unknown>, checkedBy?: StandardSchemaV1): WaitRequest {
-  return { body: present(body) as unknown as WaitRequest["body"], schema: checkedBy };
+export const idleTimeout = (field: string, value: unknown): string | undefined =>
+  optionalDuration(field, value, 0, 3_600_000);
+
+export function waitRequest(
+  body: Record<string, unknown>,
+  checkedBy?: StandardSchemaV1,
+  more: Pick<WaitRequest, "label" | "unpack"> = {},
+): WaitRequest {
+  return { body: present(body) as unknown as WaitRequest["body"], schema: checkedBy, ...more };
 }
 
 const optionalSchema = (field: string, value: unknown): StandardSchemaV1 | undefined =>
   value === undefined ? undefined : schema(field, value);
 
 export function durationRequest(field: string, value: unknown): WaitRequest {
-  return request({ kind: "timer", duration: durationText(duration(field, value, 0, timerMs)) });
+  return waitRequest({ kind: "timer", duration: durationText(duration(field, value, 0, timerMs)) });
 }
 
 export function instantRequest(field: string, value: unknown): WaitRequest {
@@ -90,18 +101,18 @@ export function instantRequest(field: string, value: unknown): WaitRequest {
   if (Number.isNaN(ms)) refuse(field, "must be a valid point in time");
   if (ms > Date.now() + timerMs) refuse(field, "must not be over ten years away");
   /* However long ago, it is over at once. */
-  return request({ kind: "timer", until: new Date(Math.max(ms, 0)).toISOString() });
+  return waitRequest({ kind: "timer", until: new Date(Math.max(ms, 0)).toISOString() });
 }
 
 export function tokenRequest(field: string, id: unknown, options: unknown): WaitRequest {
   const of = (member: string): string => `${field}.${member}`;
   const given = record(field, options, ["schema", "timeout", "idleTimeout", "metadata", "tags"]);
-  return request(
+  return waitRequest(
     {
       kind: "token",
       token_id: text("token", id),
       timeout: timeout(of("timeout"), given.timeout),
-      idle_timeout: optionalDuration(of("idleTimeout"), given.idleTimeout, 0, 3_600_000),
+      idle_timeout: idleTimeout(of("idleTimeout"), given.idleTimeout),
       metadata: metadata(of("metadata"), given.metadata),
       tags: tags(of("tags"), given.tags),
     },
@@ -120,7 +131,7 @@ export function humanRequest(field: string, options: unknown): WaitRequest {
     refuse(of("displayText"), "must not be over 16 KiB");
   if (!forms.includes(form as string)) refuse(of("form"), `must be one of ${forms.join(", ")}`);
   const shown = { prompt: displayText, form: { version: 1, type: form } };
-  return request(
+  return waitRequest(
     {
       kind: "token",
       timeout: timeout(of("timeout"), given.timeout),
@@ -161,24 +172,27 @@ function failed<T>(error: Error): WaitResult<T> {
 async function result<T>(asked: WaitRequest, settlement: Settlement): Promise<WaitResult<T>> {
   if (settlement.condition !== "completed") return failed(failure(settlement, asked));
   if (asked.body.kind === "timer") return succeeded(undefined as T);
-  const data = settlement.data ?? null;
+  const answer = settlement.data ?? null;
+  const data = asked.unpack ? asked.unpack(answer) : answer;
   if (asked.schema === undefined) return succeeded(data as T);
   try {
-    return succeeded((await parse("the answer", asked.schema, data)) as T);
+    return succeeded((await parse(asked.label ?? "the answer", asked.schema, data)) as T);
   } catch (error) {
     return failed(error as Error);
   }
 }
 
 /** Opens the wait now. Rejects only when it could not be opened. */
-async function open<T>(caller: string, asked: WaitRequest): Promise<WaitResult<T>> {
+export async function openWait<T>(caller: string, asked: WaitRequest): Promise<WaitResult<T>> {
   return result<T>(asked, await runRuntime(caller).wait(asked.body));
 }
 
-export function lazyWait<T>(caller: string, asked: WaitRequest): LazyWait<T> {
+/** A request that is a function is made when the wait is opened. */
+export function lazyWait<T>(caller: string, asked: WaitRequest | (() => WaitRequest)): LazyWait<T> {
   runRuntime(caller);
   let opened: Promise<WaitResult<T>> | undefined;
-  const settled = (): Promise<WaitResult<T>> => (opened ??= open<T>(caller, asked));
+  const settled = (): Promise<WaitResult<T>> =>
+    (opened ??= openWait<T>(caller, typeof asked === "function" ? asked() : asked));
   return Object.freeze({
     /* A promise is what `await` asks for; this one begins when asked. */
     then: (onResult, onError) => settled().then(onResult, onError),
@@ -188,5 +202,5 @@ export function lazyWait<T>(caller: string, asked: WaitRequest): LazyWait<T> {
 
 /** Opens the wait now and gives what it brings, or throws how it ended. */
 export async function waitNow<T>(caller: string, asked: WaitRequest): Promise<T> {
-  return (await open<T>(caller, asked)).unwrap();
+  return (await openWait<T>(caller, asked)).unwrap();
 }

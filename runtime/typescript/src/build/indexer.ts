@@ -121,7 +121,7 @@ export async function index(options: IndexOptions): Promise<object> {
   resolveIn([options.source, installedDependencies]);
   registerResolution();
   refuseFaulty(faults);
-  const registry: DefinitionRegistry = { queues: [] };
+  const registry: DefinitionRegistry = { queues: [], streams: [] };
   shared<DefinitionRegistry>("DefinitionRegistry").value = registry;
 
   const config = await readConfig(taskRoot());
@@ -141,5 +141,6 @@ export async function index(options: IndexOptions): Promise<object> {
     dependencies,
     tasks,
     queues: registry.queues,
+    streams: registry.streams,
   });
 }

@@ -5,9 +5,11 @@ import type {
   ImageStep,
   QueueDefinition,
   SandboxDefinition,
+  StreamDefinition,
   TaskDefinition,
 } from "../sdk.ts";
 import { Fault } from "./fault.ts";
+import { schemaFingerprint } from "./schema_fingerprint.ts";
 
 export interface FoundTask {
   readonly file: string;
@@ -21,6 +23,7 @@ export interface Project {
   readonly dependencies: readonly string[];
   readonly tasks: readonly FoundTask[];
   readonly queues: readonly QueueDefinition[];
+  readonly streams: readonly StreamDefinition[];
 }
 
 function retryObject(policy: TaskDefinition["retry"]): object | null {
@@ -141,6 +144,28 @@ function queueLimits(queues: readonly QueueDefinition[]): Map<string, number | n
   return limits;
 }
 
+interface StreamObject {
+  readonly name: string;
+  readonly direction: string;
+  schema_fingerprint?: string;
+}
+
+/** Several modules may declare the same one; the first schema is the one that is told. */
+function streamObjects(streams: readonly StreamDefinition[]): StreamObject[] {
+  const byName = new Map<string, StreamObject>();
+  for (const { name, direction, schema } of streams) {
+    const known = byName.get(name) ?? { name, direction };
+    if (known.direction !== direction)
+      throw new Fault(
+        "task_invalid",
+        `stream "${name}" is declared as input and as output; give one of them another name`,
+      );
+    if (schema !== undefined) known.schema_fingerprint ??= schemaFingerprint(schema);
+    byName.set(name, known);
+  }
+  return [...byName.values()];
+}
+
 export function manifest(project: Project): object {
   const sandboxes = new Definitions("sandbox");
   const images = new Definitions("image");
@@ -157,6 +182,7 @@ export function manifest(project: Project): object {
     sandboxes: sandboxes.all,
     images: images.all,
     queues: [...limits].map(([name, concurrency_limit]) => ({ name, concurrency_limit })),
+    streams: streamObjects(project.streams),
     dependencies: project.dependencies,
   };
 }
