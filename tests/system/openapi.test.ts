@@ -254,6 +254,35 @@ suite("the API is as it describes itself", () => {
     });
   });
 
+  type Form = readonly [string, { params?: Record<string, string>; query?: Record<string, string> }];
+
+  /** The streams of a session by both its names, with an account and with public access tokens. */
+  async function walkStreams(session_id: string, forms: readonly Form[]): Promise<void> {
+    const access = async (type: string): Promise<Walker> => {
+      const body = { scope: { type, session_id } };
+      const made = await api.ask("POST /api/public-access-tokens", { status: 201, body });
+      return new Walker(contract, own.place.url, made.public_access_token);
+    };
+    const sender = await access("session.input.send");
+    const reader = await access("session.output.read");
+    const body = { data: { text: "hello" }, correlation_id: "c" };
+    for (const [form, { params, query }] of forms) {
+      const input = { params: { ...params, stream: "notes" }, ...(query && { query }) };
+      const output = { params: { ...params, stream: "report" }, ...(query && { query }) };
+      const keyed = { ...body, idempotency_key: `walk ${form}` };
+      await api.ask(`GET /api/sessions/${form}/streams`, { ...input });
+      await api.ask(`POST /api/sessions/${form}/inputs/{stream}`, { ...input, status: 201, body: keyed });
+      await api.ask(`POST /api/sessions/${form}/inputs/{stream}`, { ...input, body: keyed });
+      await api.ask(`GET /api/sessions/${form}/inputs/{stream}`, input);
+      await api.ask(`GET /api/sessions/${form}/outputs/{stream}/read`, output);
+      await api.ask(`POST /api/sessions/${form}/outputs/{stream}`, { ...output, status: 201, body });
+      await api.ask(`GET /api/sessions/${form}/outputs/{stream}`, output);
+      await sender.ask(`POST /api/v1/sessions/${form}/inputs/{stream}`, { ...input, status: 201, body });
+      await reader.ask(`GET /api/v1/sessions/${form}/outputs/{stream}`, output);
+      await reader.ask(`GET /api/v1/sessions/${form}/outputs/{stream}/read`, output);
+    }
+  }
+
   test("sessions, by id and by the caller's name", async () => {
     const body = { task_id: "branch", payload: {}, metadata: { a: 1 }, tags: ["walk"] };
     const named = { ...body, external_id: "walk" };
@@ -274,6 +303,7 @@ suite("the API is as it describes itself", () => {
       await api.ask(`PATCH /api/sessions/${form}`, { ...of, body: { tags: ["walked"], expires_at } });
       await api.ask(`POST /api/sessions/${form}/close`, { ...of, status: 409, body: {} });
     }
+    await walkStreams(session.id, forms);
     await own.client.runs.cancel(run.id, { force: true });
     await own.client.runs.wait(run.id, { timeoutMs: 240_000 });
     await api.ask("POST /api/sessions/by-external-id/close", {

@@ -1,8 +1,11 @@
 // What two copies of one program must not have in common.
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
-import { task } from "@helmr/sdk";
+import { streams, task } from "@helmr/sdk";
 import { small } from "./_sandbox.ts";
+
+streams.input("notes");
+streams.output("report");
 
 const draw = (): Record<string, string> => ({
   uuid: randomUUID(),
