@@ -333,14 +333,26 @@ const security: Row[] = [
   },
   { id: "E4", what: "nothing in clear text in the database", by: ["core: a live secret is in no file"] },
   { id: "E5", what: "a key for secrets sees no value", run: managesSecretsBlindly },
-  { id: "E6", what: "start with and without a workspace", skip: "needs workspaces of sessions" },
+  {
+    id: "E6",
+    what: "start with and without a workspace",
+    by: [
+      "sessions: a workspace is written by one session at a time",
+      "src/server/task_session_test.c: workspace_sandbox_incompatible",
+    ],
+  },
   { id: "E7", what: "workers tell what they have", run: describesWorkers },
   {
     id: "E8",
     what: "checkpoints are sealed, and a changed byte is refused",
     by: ["workspaces: what is stored tells nothing without the key", "crash: is not believed"],
   },
-  { id: "E9", what: "one writer of a workspace", skip: "needs workspaces of sessions" },
+  {
+    id: "E9",
+    what: "one writer of a workspace, run or exec",
+    by: ["sessions: a workspace is written by one session at a time"],
+    skip: workspaces,
+  },
 ];
 
 const brokered = withSecret.replace('{ env: "OPENAI_API_KEY" }', '{ env: "A", broker: [{ host: "a.example" }] }');
