@@ -266,7 +266,7 @@ static bool answer(struct forking *forking, const char *run_id, int status, stru
     struct json_writer json = json_begin(response_body(res));
     json_open(&json, NULL);
     session_object_write(&json, "session", &session, 0, fork->now);
-    run_object_write(&json, "run", &run, 0, false);
+    run_object_write(&json, "run", &run, 0, status == 200);
     if (waits.n_rows > 0)
         wait_object_write(&json, "wait", &waits, 0);
     if (token.n_rows > 0 &&

@@ -72,6 +72,7 @@ SERVICE_TEST(a_branch_that_is_left_waiting_has_a_token_of_its_own)
                                        "\"idempotency_key_options\":{\"scope\":\"global\"}}"),
                  200);
     CHECK_STR(service_text(service, "run.id"), branch);
+    CHECK(service_says(service, "\"is_cached\":true"));
 
     const char *path = arena_printf(&service->arena, "/api/tokens/%s/complete", token);
     CHECK_STATUS(service, service_ask(service, stage.key, "POST", path, "{\"data\":1}"), 200);

@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include "base/json.h"
 #include "server/run_store.h"
 #include "server/service_suite.h"
@@ -187,6 +189,48 @@ SERVICE_TEST(the_same_key_and_parameters_give_the_first_run)
     CHECK(strstr(service->answer.body.bytes, "\"is_cached\":true"));
     CHECK_STATUS(service, service_ask(service, key, "POST", "/api/runs", other), 409);
     CHECK_STR(service_text(service, "code"), "idempotency_fingerprint_mismatch");
+    CHECK_STATUS(service, service_ask(service, key, "GET", "/api/runs/counts", NULL), 200);
+    CHECK(service_int(service, "queued") == 1);
+}
+
+struct racer {
+    struct service *service;
+    const char *key, *run;
+    pthread_t thread;
+    int status;
+};
+
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+
+    racer->status = service_ask(racer->service, racer->key, "POST", "/api/runs",
+                                "{\"task_id\":\"hello\",\"options\":{\"idempotency_key\":\"k\","
+                                "\"idempotency_key_ttl\":\"1h\"}}");
+    racer->run = service_text(racer->service, "id");
+    return NULL;
+}
+
+SERVICE_TEST(starts_with_one_key_at_once_make_one_run)
+{
+    enum { RACERS = 6 };
+    const char *key = prepare(service);
+    struct racer racers[RACERS];
+    int made = 0, found = 0;
+    bool is_same = true;
+    for (size_t i = 0; i < RACERS; i++) {
+        racers[i] = (struct racer){.service = service_view(service), .key = key};
+        CHECK(pthread_create(&racers[i].thread, NULL, race, &racers[i]) == 0);
+    }
+    for (size_t i = 0; i < RACERS; i++) {
+        pthread_join(racers[i].thread, NULL);
+        made += racers[i].status == 201;
+        found += racers[i].status == 200;
+        is_same &= strcmp(racers[i].run, racers[0].run) == 0;
+    }
+    for (size_t i = 0; i < RACERS; i++)
+        service_view_end(racers[i].service);
+    CHECK(made == 1 && found == RACERS - 1 && is_same);
     CHECK_STATUS(service, service_ask(service, key, "GET", "/api/runs/counts", NULL), 200);
     CHECK(service_int(service, "queued") == 1);
 }

@@ -1,84 +1,27 @@
-/* Sessions by their routes: starting, finding, changing and ending them. */
+/* Sessions by their routes: starting, finding and changing them. */
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/json.h"
-#include "base/time.h"
 #include "server/park_testing.h"
 #include "server/service_suite.h"
-#include "server/sweep.h"
+#include "server/task_session_testing.h"
 #include "store/queries.h"
 
 #define NOBODY "0190a000-0000-7000-8000-000000000000"
 
 CHANGE(expire_soon, "UPDATE sessions SET expires_ms = 1 WHERE id = $1");
-CHANGE(enlarge, "UPDATE deployment_sandboxes SET memory_mib = 4096 WHERE deployment_id = $1 AND "
-                "sandbox_id = 'box'");
-CHANGE(shrink, "UPDATE deployment_sandboxes SET memory_mib = 512 WHERE deployment_id = $1 AND "
-               "sandbox_id = 'box'");
-CHANGE(archive, "UPDATE workspaces SET state = 'archived' WHERE id = $1");
-
-static const char *prepare(struct service *service)
-{
-    struct error err;
-
-    return service_deploy(service, &err) ? service_make_key(service, OPERATOR) : "";
-}
-
-static int start(struct service *service, const char *key, const char *body)
-{
-    return service_ask(service, key, "POST", "/api/sessions", body);
-}
-
-/* A session of hello: its id, or "". */
-static const char *start_hello(struct service *service, const char *key, const char *more)
-{
-    const char *body = arena_printf(&service->arena, "{\"task_id\":\"hello\"%s}", more);
-
-    if (start(service, key, body) == 201)
-        return service_text(service, "session.id");
-    printf("# %.*s\n", (int)service->answer.body.len, service->answer.body.bytes);
-    return "";
-}
-
-static int ask(struct service *service, const char *key, const char *method, const char *session,
-               const char *rest, const char *body)
-{
-    return service_ask(service, key, method,
-                       arena_printf(&service->arena, "/api/sessions/%s%s", session, rest), body);
-}
-
-static const char *session_text(struct service *service, const char *key, const char *session,
-                                const char *path)
-{
-    return ask(service, key, "GET", session, "", NULL) == 200 ? service_text(service, path) : "";
-}
-
-static bool change(struct service *service, const struct query *query, const char *id)
-{
-    const struct value params[] = {V_TEXT(id)};
-
-    return service_change(service, query, params, 1, 1);
-}
-
-static const char *in_future(struct service *service, int64_t ms)
-{
-    char text[TIME_TEXT_MAX];
-
-    return arena_text(&service->arena, str_of(time_format(time_now_ms() + ms, text)));
-}
 
 SERVICE_TEST(a_session_is_started_with_its_run_and_read_back_the_same)
 {
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     const char *body = arena_printf(
         &service->arena,
         "{\"task_id\":\"hello\",\"payload\":{\"name\":\"Ada\"},\"external_id\":\"order 7\","
         "\"queue\":{\"name\":\"narrow\"},\"concurrency_key\":\"c\",\"priority\":5,\"ttl\":\"1h\","
         "\"max_duration_seconds\":60,\"retry\":{\"max_attempts\":2},\"metadata\":{\"k\":true},"
         "\"tags\":[\"x\"],\"expires_at\":\"%s\"}",
-        in_future(service, 60000));
-    CHECK_STATUS(service, start(service, key, body), 201);
+        session_time(service, 60000));
+    CHECK_STATUS(service, session_start(service, key, body), 201);
     CHECK(service_says(service, "\"is_cached\":false"));
     const char *id = service_text(service, "session.id"), *run = service_text(service, "run.id");
     CHECK_STR(service_text(service, "session.task_id"), "hello");
@@ -103,16 +46,16 @@ SERVICE_TEST(a_session_is_started_with_its_run_and_read_back_the_same)
     CHECK(service_int(service, "run.turn_index") == 0 && service_int(service, "run.priority") == 5);
     struct str shown;
     CHECK(json_find_raw(buf_str(&service->answer.body), "session", &service->arena, &shown));
-    CHECK_STATUS(service, ask(service, key, "GET", id, "", NULL), 200);
+    CHECK_STATUS(service, session_ask(service, key, "GET", id, "", NULL), 200);
     CHECK(str_equal(shown, buf_str(&service->answer.body)));
-    CHECK_STATUS(service, ask(service, key, "GET", id, "/runs", NULL), 200);
+    CHECK_STATUS(service, session_ask(service, key, "GET", id, "/runs", NULL), 200);
     CHECK(json_count(buf_str(&service->answer.body), "runs") == 1);
     CHECK_STR(service_text(service, "runs.0.id"), run);
 }
 
 SERVICE_TEST(a_session_that_cannot_be_started_says_why_and_leaves_nothing)
 {
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     static const struct {
         const char *body;
         int status;
@@ -141,7 +84,7 @@ SERVICE_TEST(a_session_that_cannot_be_started_says_why_and_leaves_nothing)
         {"{\"task_id\":\"secretive\"}",                                     422, "secret_missing"           },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        CHECK_STATUS(service, start(service, key, cases[i].body), cases[i].status);
+        CHECK_STATUS(service, session_start(service, key, cases[i].body), cases[i].status);
         CHECK_STR(service_text(service, "code"), cases[i].code);
     }
     CHECK_STR(service_text(service, "details.names.0"), "TOKEN");
@@ -153,41 +96,42 @@ SERVICE_TEST(a_session_that_cannot_be_started_says_why_and_leaves_nothing)
 
 SERVICE_TEST(metadata_of_a_session_is_bounded)
 {
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     char *text = arena_alloc(&service->arena, 70 * 1024);
     memset(text, 'x', 70 * 1024 - 1);
     text[70 * 1024 - 1] = '\0';
     const char *body =
         arena_printf(&service->arena, "{\"task_id\":\"hello\",\"metadata\":{\"k\":\"%s\"}}", text);
-    int status = start(service, key, body);
+    int status = session_start(service, key, body);
     CHECK(status == 400 || status == 413);
 }
 
 SERVICE_TEST(an_external_id_gives_the_session_that_has_it)
 {
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     static const char body[] = "{\"task_id\":\"hello\",\"payload\":{\"a\":1,\"b\":2},"
                                "\"external_id\":\"one\"}";
     static const char same[] = "{\"external_id\":\"one\",\"payload\":{\"b\":2,\"a\":1},"
                                "\"task_id\":\"hello\"}";
     static const char other[] = "{\"task_id\":\"hello\",\"payload\":{\"a\":2},"
                                 "\"external_id\":\"one\"}";
-    CHECK_STATUS(service, start(service, key, body), 201);
+    CHECK_STATUS(service, session_start(service, key, body), 201);
     const char *id = service_text(service, "session.id"), *run = service_text(service, "run.id");
-    CHECK_STATUS(service, start(service, key, same), 200);
+    CHECK_STATUS(service, session_start(service, key, same), 200);
     CHECK_STR(service_text(service, "session.id"), id);
     CHECK_STR(service_text(service, "run.id"), run);
     CHECK(service_says(service, "\"is_cached\":true"));
-    CHECK_STATUS(service, start(service, key, other), 409);
+    CHECK_STATUS(service, session_start(service, key, other), 409);
     CHECK_STR(service_text(service, "code"), "session_fingerprint_mismatch");
 
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/cancel", ""), 200);
-    CHECK_STATUS(service, start(service, key, body), 409);
+    CHECK_STATUS(service, session_ask(service, key, "POST", id, "/cancel", ""), 200);
+    CHECK_STATUS(service, session_start(service, key, body), 409);
     CHECK_STR(service_text(service, "code"), "session_terminal");
 
-    const char *late = start_hello(service, key, ",\"external_id\":\"two\"");
-    CHECK(change(service, &expire_soon, late));
-    CHECK_STATUS(service, start(service, key, "{\"task_id\":\"hello\",\"external_id\":\"two\"}"),
+    const char *late = session_start_hello(service, key, ",\"external_id\":\"two\"");
+    CHECK(session_change(service, &expire_soon, late));
+    CHECK_STATUS(service,
+                 session_start(service, key, "{\"task_id\":\"hello\",\"external_id\":\"two\"}"),
                  410);
     CHECK_STR(service_text(service, "code"), "session_expired");
 }
@@ -204,7 +148,8 @@ SERVICE_TEST(the_name_of_a_branch_is_taken)
                  201);
     CHECK_STR(service_text(service, "session.activity"), "waiting");
     CHECK_STATUS(service,
-                 start(service, stage.key, "{\"task_id\":\"hello\",\"external_id\":\"branch\"}"),
+                 session_start(service, stage.key,
+                               "{\"task_id\":\"hello\",\"external_id\":\"branch\"}"),
                  409);
     CHECK_STR(service_text(service, "code"), "session_fingerprint_mismatch");
 }
@@ -220,8 +165,8 @@ static void *race(void *arg)
 {
     struct racer *racer = arg;
 
-    racer->status =
-        start(racer->service, racer->key, "{\"task_id\":\"hello\",\"external_id\":\"the same\"}");
+    racer->status = session_start(racer->service, racer->key,
+                                  "{\"task_id\":\"hello\",\"external_id\":\"the same\"}");
     racer->session = service_text(racer->service, "session.id");
     return NULL;
 }
@@ -229,7 +174,7 @@ static void *race(void *arg)
 SERVICE_TEST(starts_with_one_external_id_at_once_make_one_session)
 {
     enum { RACERS = 8 };
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     struct racer racers[RACERS];
     int made = 0, found = 0;
     bool is_same = true;
@@ -252,27 +197,30 @@ SERVICE_TEST(starts_with_one_external_id_at_once_make_one_session)
 
 SERVICE_TEST(whatever_takes_an_id_takes_the_external_id)
 {
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     static const char by[] = "by-external-id";
     static const char named[] = "?external_id=a%2Fb%20c";
-    const char *id = start_hello(service, key, ",\"external_id\":\"a/b c\"");
-    CHECK_STATUS(service, ask(service, key, "GET", by, named, NULL), 200);
+    const char *id = session_start_hello(service, key, ",\"external_id\":\"a/b c\"");
+    CHECK_STATUS(service, session_ask(service, key, "GET", by, named, NULL), 200);
     CHECK_STR(service_text(service, "id"), id);
-    CHECK_STATUS(service, ask(service, key, "PATCH", by, named, "{\"tags\":[\"t\"]}"), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", by, named, "{\"tags\":[\"t\"]}"), 200);
     CHECK_STR(service_text(service, "tags.0"), "t");
-    CHECK_STATUS(service, ask(service, key, "GET", by, "/runs?external_id=a%2Fb%20c", NULL), 200);
+    CHECK_STATUS(service, session_ask(service, key, "GET", by, "/runs?external_id=a%2Fb%20c", NULL),
+                 200);
     CHECK(json_count(buf_str(&service->answer.body), "runs") == 1);
-    CHECK_STATUS(service, ask(service, key, "POST", by, "/close?external_id=a%2Fb%20c", ""), 409);
+    CHECK_STATUS(service, session_ask(service, key, "POST", by, "/close?external_id=a%2Fb%20c", ""),
+                 409);
     CHECK_STR(service_text(service, "code"), "close_run_active");
-    CHECK_STATUS(service, ask(service, key, "POST", by, "/cancel?external_id=a%2Fb%20c", ""), 200);
+    CHECK_STATUS(service,
+                 session_ask(service, key, "POST", by, "/cancel?external_id=a%2Fb%20c", ""), 200);
     CHECK_STR(service_text(service, "status"), "cancelled");
 
-    CHECK_STATUS(service, ask(service, key, "GET", by, "", NULL), 400);
-    CHECK_STATUS(service, ask(service, key, "GET", by, "?external_id=nobody", NULL), 404);
+    CHECK_STATUS(service, session_ask(service, key, "GET", by, "", NULL), 400);
+    CHECK_STATUS(service, session_ask(service, key, "GET", by, "?external_id=nobody", NULL), 404);
     CHECK_STR(service_text(service, "code"), "session_not_found");
-    CHECK_STATUS(service, ask(service, key, "GET", "not-an-id", "", NULL), 404);
+    CHECK_STATUS(service, session_ask(service, key, "GET", "not-an-id", "", NULL), 404);
     CHECK_STR(service_text(service, "code"), "session_not_found");
-    CHECK_STATUS(service, ask(service, key, "POST", NOBODY, "/cancel", ""), 404);
+    CHECK_STATUS(service, session_ask(service, key, "POST", NOBODY, "/cancel", ""), 404);
     CHECK_STR(service_text(service, "code"), "session_not_found");
     const char *elsewhere =
         arena_printf(&service->arena, "/api/projects/main/environments/staging/sessions/%s", id);
@@ -283,14 +231,13 @@ SERVICE_TEST(whatever_takes_an_id_takes_the_external_id)
 SERVICE_TEST(sessions_are_listed_by_status_task_and_name)
 {
     enum { SESSIONS = 21 };
-    const char *key = prepare(service);
+    const char *key = session_prepare(service);
     const char *ids[SESSIONS];
     for (int i = 0; i < SESSIONS; i++)
-        CHECK(
-            *(ids[i] = start_hello(service, key,
-                                   arena_printf(&service->arena, ",\"external_id\":\"n%d\"", i))));
-    CHECK_STATUS(service, start(service, key, "{\"task_id\":\"plain\"}"), 201);
-    CHECK_STATUS(service, ask(service, key, "POST", ids[0], "/cancel", ""), 200);
+        CHECK(*(ids[i] = session_start_hello(
+                    service, key, arena_printf(&service->arena, ",\"external_id\":\"n%d\"", i))));
+    CHECK_STATUS(service, session_start(service, key, "{\"task_id\":\"plain\"}"), 201);
+    CHECK_STATUS(service, session_ask(service, key, "POST", ids[0], "/cancel", ""), 200);
 
     static const struct {
         const char *query;
@@ -337,249 +284,36 @@ SERVICE_TEST(sessions_are_listed_by_status_task_and_name)
 
 SERVICE_TEST(a_session_is_changed_but_lives_no_longer_than_was_said)
 {
-    const char *key = prepare(service);
-    const char *id = start_hello(service, key, ",\"metadata\":{\"a\":1}");
-    const char *soon = in_future(service, 60000), *sooner = in_future(service, 30000),
-               *later = in_future(service, 90000);
+    const char *key = session_prepare(service);
+    const char *id = session_start_hello(service, key, ",\"metadata\":{\"a\":1}");
+    const char *soon = session_time(service, 60000), *sooner = session_time(service, 30000),
+               *later = session_time(service, 90000);
 #define EXPIRES(at) arena_printf(&service->arena, "{\"expires_at\":\"%s\"}", at)
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", ""), 200);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(soon)), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", ""), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", EXPIRES(soon)), 200);
     CHECK_STR(service_text(service, "expires_at"), soon);
     CHECK(service_int(service, "metadata.a") == 1);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(soon)), 200);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(later)), 409);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", EXPIRES(soon)), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", EXPIRES(later)), 409);
     CHECK_STR(service_text(service, "code"), "session_expires_at_not_extendable");
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(sooner)), 200);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(soon)), 409);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES("2020-01-01T00:00:00Z")), 400);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", "{\"status\":\"closed\"}"), 400);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", EXPIRES(sooner)), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", EXPIRES(soon)), 409);
     CHECK_STATUS(service,
-                 ask(service, key, "PATCH", id, "", "{\"metadata\":{\"b\":2},\"tags\":[]}"), 200);
+                 session_ask(service, key, "PATCH", id, "", EXPIRES("2020-01-01T00:00:00Z")), 400);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", "{\"status\":\"closed\"}"),
+                 400);
+    CHECK_STATUS(service,
+                 session_ask(service, key, "PATCH", id, "", "{\"metadata\":{\"b\":2},\"tags\":[]}"),
+                 200);
     CHECK(service_int(service, "metadata.a") == -1 && service_int(service, "metadata.b") == 2);
 
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/cancel", ""), 200);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", "{\"metadata\":{\"c\":3}}"), 200);
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", EXPIRES(in_future(service, 1000))),
+    CHECK_STATUS(service, session_ask(service, key, "POST", id, "/cancel", ""), 200);
+    CHECK_STATUS(service, session_ask(service, key, "PATCH", id, "", "{\"metadata\":{\"c\":3}}"),
+                 200);
+    CHECK_STATUS(service,
+                 session_ask(service, key, "PATCH", id, "", EXPIRES(session_time(service, 1000))),
                  409);
     CHECK_STR(service_text(service, "code"), "session_terminal");
-}
-
-SERVICE_TEST(a_session_expires_and_its_run_ends_with_it)
-{
-    const char *key = prepare(service);
-    const char *id = start_hello(service, key, ""), *run = service_text(service, "run.id");
-    CHECK(change(service, &expire_soon, id));
-    sweep_once(service->server);
-    CHECK_STR(session_text(service, key, id, "status"), "expired");
-    CHECK_STR(service_text(service, "activity"), "idle");
-    CHECK(*service_text(service, "expired_at") && service_says(service, "\"timed_out\":true"));
-    CHECK_STR(run_text(service, key, run, "status"), "cancelled");
-    CHECK(run_events_of(service, key, run, "run.cancel_requested") == 1);
-    static const char *const verbs[] = {"/close", "/cancel"};
-    for (size_t i = 0; i < COUNT_OF(verbs); i++) {
-        CHECK_STATUS(service, ask(service, key, "POST", id, verbs[i], ""), 410);
-        CHECK_STR(service_text(service, "code"), "session_expired");
-    }
-}
-
-SERVICE_TEST(a_session_is_closed_when_its_run_is_over)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    const char *key = stage.key, *id = start_hello(service, key, "");
-    stage.run = service_text(service, "run.id");
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/close", ""), 409);
-    CHECK_STR(service_text(service, "code"), "close_run_active");
-    CHECK(stage_start(&stage, "run"));
-    CHECK_STR(session_text(service, key, id, "activity"), "running");
-    CHECK(stage_open_wait(&stage));
-    CHECK_STR(session_text(service, key, id, "activity"), "waiting");
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/close", ""), 409);
-    CHECK(stage_settle(&stage));
-    CHECK_STATUS(service, lease_report(&stage.worker, "succeeded", ",\"output\":{\"a\":1}"), 200);
-    CHECK_STR(session_text(service, key, id, "activity"), "idle");
-    CHECK(service_int(service, "result.a") == 1 && service_says(service, "\"can_close\":true"));
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/close", "{\"reason\":\"done\"}"), 200);
-    CHECK_STR(service_text(service, "status"), "closed");
-    CHECK_STR(service_text(service, "terminal_reason"), "done");
-    CHECK(service_says(service, "\"can_close\":false"));
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/close", ""), 409);
-    CHECK_STR(service_text(service, "code"), "session_terminal");
-}
-
-SERVICE_TEST(a_failed_run_leaves_the_session_open)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    const char *id = start_hello(service, stage.key, "");
-    CHECK(stage_start(&stage, "run"));
-    CHECK_STATUS(service, lease_report(&stage.worker, "failed", TASK_FAILED), 200);
-    CHECK_STR(session_text(service, stage.key, id, "status"), "open");
-    CHECK_STR(service_text(service, "error.failure_kind"), "task_failed");
-}
-
-SERVICE_TEST(cancelling_a_session_cancels_its_run)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    const char *key = stage.key, *id = start_hello(service, key, "");
-    const char *run = service_text(service, "run.id");
-    CHECK(stage_start(&stage, "run"));
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/cancel", "{\"reason\":\"enough\"}"), 200);
-    CHECK_STR(service_text(service, "status"), "cancelled");
-    CHECK_STR(service_text(service, "activity"), "idle");
-    CHECK_STR(run_text(service, key, run, "execution_status"), "pending_cancel");
-    CHECK_STATUS(service, lease_report(&stage.worker, "cancelled", ""), 200);
-    CHECK_STR(run_text(service, key, run, "status"), "cancelled");
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/cancel", ""), 409);
-    CHECK_STR(service_text(service, "code"), "session_terminal");
-}
-
-/* The worker that ends what the waiting call has started. */
-struct finisher {
-    struct test_worker worker;
-    pthread_t thread;
-    bool is_fine;
-};
-
-static void *finish(void *arg)
-{
-    struct finisher *finisher = arg;
-    struct test_worker *worker = &finisher->worker;
-    struct service *service = worker->service;
-
-    while (worker_poll(worker, "[\"run\"]", &large_room, 1000, "[]") == 200) {
-        if (json_count(buf_str(&service->answer.body), "grants") == 0)
-            continue;
-        snprintf(worker->lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
-        worker->sequence = service_int(service, "grants.0.sequence");
-        finisher->is_fine = lease_begin(worker) == 200 && lease_start(worker) == 200 &&
-                            lease_report(worker, "succeeded", ",\"output\":7") == 200;
-        break;
-    }
-    return NULL;
-}
-
-SERVICE_TEST(a_start_waits_for_its_run)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    static const char path[] = "/api/sessions/start-and-wait";
-    struct finisher finisher = {.worker = stage.worker};
-    finisher.worker.service = service_view(service);
-    CHECK(pthread_create(&finisher.thread, NULL, finish, &finisher) == 0);
-    int status =
-        service_ask(service, stage.key, "POST", path,
-                    "{\"task_id\":\"hello\",\"external_id\":\"w\",\"timeout_seconds\":300}");
-    pthread_join(finisher.thread, NULL);
-    service_view_end(finisher.worker.service);
-    CHECK(finisher.is_fine);
-    CHECK_STATUS(service, status, 200);
-    CHECK_STR(service_text(service, "run.status"), "succeeded");
-    CHECK(service_int(service, "run.output") == 7 && service_int(service, "session.result") == 7);
-    CHECK(service_says(service, "\"timed_out\":false}") &&
-          service_says(service, "\"is_cached\":false"));
-
-    /* What is there already is waited for, too; here it is over. */
-    CHECK_STATUS(service,
-                 service_ask(service, stage.key, "POST", path,
-                             "{\"task_id\":\"hello\",\"external_id\":\"w\"}"),
-                 200);
-    CHECK(service_says(service, "\"is_cached\":true") &&
-          service_says(service, "\"timed_out\":false}"));
-    CHECK_STATUS(service, service_ask(service, stage.key, "GET", "/api/runs?status=all", NULL),
-                 200);
-    CHECK(json_count(buf_str(&service->answer.body), "runs") == 1);
-}
-
-SERVICE_TEST(a_start_does_not_wait_for_ever)
-{
-    const char *key = prepare(service);
-    static const char path[] = "/api/sessions/start-and-wait";
-    CHECK_STATUS(service,
-                 service_ask(service, key, "POST", path,
-                             "{\"task_id\":\"hello\",\"timeout_seconds\":1}"),
-                 200);
-    CHECK_STR(service_text(service, "run.status"), "queued");
-    CHECK(service_says(service, "\"timed_out\":true}") &&
-          service_says(service, "\"is_cached\":false"));
-    static const char *const wrong[] = {"0", "301", "\"1\""};
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        const char *body = arena_printf(&service->arena,
-                                        "{\"task_id\":\"hello\",\"timeout_seconds\":%s}", wrong[i]);
-        CHECK_STATUS(service, service_ask(service, key, "POST", path, body), 400);
-    }
-    CHECK_STATUS(service, service_ask(service, key, "POST", path, "{\"task_id\":\"secretive\"}"),
-                 422);
-    CHECK_STATUS(service, service_ask(service, key, "GET", "/api/sessions", NULL), 200);
-    CHECK(json_count(buf_str(&service->answer.body), "sessions") == 1);
-}
-
-SERVICE_TEST(a_workspace_has_one_writer)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    const char *key = stage.key, *first = start_hello(service, key, "");
-    const char *workspace = service_text(service, "session.workspace_id");
-    const char *join =
-        arena_printf(&service->arena, "{\"task_id\":\"hello\",\"workspace_id\":\"%s\"}", workspace);
-    CHECK_STATUS(service, start(service, key, join), 409);
-    CHECK_STR(service_text(service, "code"), "workspace_writer_active");
-    CHECK(stage_start(&stage, "run") && stage_open_wait(&stage) && stage_park(&stage));
-    CHECK_STATUS(service, start(service, key, join), 409);
-    CHECK_STR(service_text(service, "code"), "workspace_writer_active");
-    CHECK_STATUS(service, ask(service, key, "POST", first, "/cancel", ""), 200);
-    CHECK_STATUS(service, start(service, key, join), 201);
-    CHECK_STR(service_text(service, "session.workspace_id"), workspace);
-    CHECK_STR(service_text(service, "run.workspace_id"), workspace);
-    const char *second = service_text(service, "session.id");
-    CHECK_STATUS(service, ask(service, key, "POST", second, "/cancel", ""), 200);
-
-    const char *large =
-        arena_printf(&service->arena, "{\"task_id\":\"large\",\"workspace_id\":\"%s\"}", workspace);
-    CHECK_STATUS(service, start(service, key, join), 201);
-    CHECK_STATUS(service,
-                 ask(service, key, "POST", service_text(service, "session.id"), "/cancel", ""),
-                 200);
-    CHECK(change(service, &archive, workspace));
-    CHECK_STATUS(service, start(service, key, large), 409);
-    CHECK_STR(service_text(service, "code"), "workspace_not_active");
-}
-
-CHANGE(other_print, "UPDATE workspaces SET fingerprint = 'other' WHERE id = $1");
-
-SERVICE_TEST(a_workspace_is_joined_only_where_it_fits)
-{
-    struct stage stage;
-    CHECK(stage_set(service, &stage));
-    const char *key = stage.key, *old = arena_text(&service->arena, str_of(service->deployment_id));
-    CHECK(change(service, &enlarge, old));
-    const char *first = start_hello(service, key, "");
-    const char *workspace = service_text(service, "session.workspace_id");
-    CHECK_STATUS(service, ask(service, key, "POST", first, "/cancel", ""), 200);
-
-    CHECK(service_build(service, &stage.worker, key) &&
-          change(service, &shrink, service->deployment_id));
-    const char *join =
-        arena_printf(&service->arena, "{\"task_id\":\"hello\",\"workspace_id\":\"%s\"}", workspace);
-    CHECK_STATUS(service, start(service, key, join), 409);
-    CHECK_STR(service_text(service, "code"), "workspace_resource_floor_unsatisfied");
-    CHECK(change(service, &other_print, workspace));
-    CHECK_STATUS(service, start(service, key, join), 409);
-    CHECK_STR(service_text(service, "code"), "workspace_sandbox_incompatible");
-}
-
-SERVICE_TEST(what_is_done_to_sessions_is_audited)
-{
-    const char *key = prepare(service);
-    const char *id = start_hello(service, key, "");
-    CHECK_STATUS(service, ask(service, key, "PATCH", id, "", "{\"tags\":[\"a\"]}"), 200);
-    CHECK_STATUS(service, ask(service, key, "POST", id, "/cancel", ""), 200);
-    CHECK(service_sign_in(service));
-    CHECK_STATUS(service, service_ask(service, service->session, "GET", "/api/audit", NULL), 200);
-    CHECK(service_says(service, "\"session.start\"") &&
-          service_says(service, "\"session.update\"") &&
-          service_says(service, "\"session.cancel\""));
 }
 
 TEST_MAIN()
