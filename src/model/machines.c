@@ -6,6 +6,7 @@
 #include "model/deployment_state.h"
 #include "model/lease_state.h"
 #include "model/run_state.h"
+#include "model/schedule_state.h"
 #include "model/session_state.h"
 #include "model/token_state.h"
 #include "model/wait_state.h"
@@ -14,7 +15,7 @@
 const struct machine *const machines[] = {
     &run_machine,        &lease_machine,          &deployment_machine,      &worker_machine,
     &checkpoint_machine, &wait_condition_machine, &wait_suspension_machine, &token_machine,
-    &session_machine,    &continuation_machine,
+    &session_machine,    &continuation_machine,   &schedule_machine,
 };
 
 const size_t n_machines = COUNT_OF(machines);

@@ -276,6 +276,8 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
            read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&
+           read_duration(env, "HELMR_SCHEDULE_JITTER", 0, 30000, &config->schedule_jitter_ms,
+                         err) &&
            read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, DAY_MS,
                          &config->checkpoint_retention_ms, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,

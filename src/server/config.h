@@ -28,6 +28,7 @@ struct server_config {
     bool dev_login; /* wanted; it also needs every listener to be loopback */
     bool no_migrate;
     int64_t lease_ttl_ms, cancel_grace_ms, max_dispatches;
+    int64_t schedule_jitter_ms;      /* most that a schedule fires late by its own offset */
     int64_t hot_time_ms;             /* before a pending wait is parked */
     int64_t checkpoint_retention_ms; /* after the wait's release */
     enum log_level log_level;

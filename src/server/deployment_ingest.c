@@ -11,6 +11,7 @@
 #include "server/deployment_store.h"
 #include "server/event.h"
 #include "server/input.h"
+#include "server/schedule_store.h"
 #include "server/task_secrets.h"
 #include "store/queries.h"
 
@@ -23,7 +24,7 @@ enum {
 };
 
 struct manifest_task {
-    struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets;
+    struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets, schedules;
     bool accepts_payload;
     int64_t max_duration_seconds;
 };
@@ -60,6 +61,7 @@ static const struct json_field task_fields[] = {
     {"ttl", JSON_RAW, AT(task, ttl), OPTIONAL, .max = 256},
     {"retry", JSON_RAW, AT(task, retry), OPTIONAL, .max = 4096},
     {"secrets", JSON_RAW, AT(task, secrets), OPTIONAL, .max = 65536},
+    {"schedules", JSON_RAW, AT(task, schedules), OPTIONAL, .max = 65536},
     {0},
 };
 
@@ -218,6 +220,8 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
         return false;
     if (is_value(task->secrets) && !task_secrets_read(task->secrets, &in->arena, &secrets, err))
         return false;
+    if (is_value(task->schedules) && !schedule_declared_check(task->schedules, &in->arena, err))
+        return false;
     id_make(id);
     return STORE(in->tx, &deployment_task_insert, NULL, NULL, err, V_TEXT(id),
                  V_TEXT(in->environment_id), V_TEXT(in->deployment_id), V_TEXT(sandbox),
@@ -225,7 +229,8 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
                  V_STR(task->export_name), V_INT(task->accepts_payload),
                  V_INT(task->max_duration_seconds), V_STR(task->queue),
                  ttl_ms ? V_INT(ttl_ms) : V_NULL, retry.len ? V_STR(retry) : V_NULL,
-                 V_STR(is_value(task->secrets) ? task->secrets : STR("[]")), V_TEXT("[]"),
+                 V_STR(is_value(task->secrets) ? task->secrets : STR("[]")),
+                 V_STR(is_value(task->schedules) ? task->schedules : STR("[]")),
                  V_INT(import.preload), V_STR_OR_NULL(import.reason));
 }
 

@@ -8,6 +8,7 @@
 #include "server/history.h"
 #include "server/outbox.h"
 #include "server/page.h"
+#include "server/schedule_store.h"
 #include "store/queries.h"
 
 enum { REASON_MAX = 16 * 1024, FAILURE_MAX = 128 * 1024 };
@@ -156,6 +157,7 @@ static bool promote(struct call *call, struct tx *tx, const struct rows *deploym
                  V_INT(now)) &&
            STORE(tx, &deployment_promote, NULL, NULL, err, V_TEXT(id), V_STR_OR_NULL(reason),
                  V_TEXT(label), V_INT(now)) &&
+           schedules_reconcile(server_of(call), tx, environment, id, now, call->arena, err) &&
            promoted_event(call, tx, deployment, previous, reason, err);
 }
 

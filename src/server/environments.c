@@ -274,6 +274,8 @@ bool environment_purge(struct call *call, struct tx *tx, const char *id, struct 
 {
     /* Rows before those they refer to. */
     static const struct query *const steps[] = {
+        &purge_schedule_fires,
+        &purge_schedules,
         &purge_operations,
         &purge_log_chunks,
         &purge_run_events,

@@ -96,6 +96,13 @@ route_handler session_patch;
 route_handler session_close_post;
 route_handler session_cancel_post;
 route_handler session_runs_get;
+route_handler schedule_list_get;
+route_handler schedule_create_post;
+route_handler schedule_one_get;
+route_handler schedule_update_put;
+route_handler schedule_delete_one;
+route_handler schedule_activate_post;
+route_handler schedule_deactivate_post;
 
 route_handler token_create_post;
 route_handler token_list_get;

@@ -12,6 +12,7 @@
 #include "server/deployment_store.h"
 #include "server/lease.h"
 #include "server/outbox.h"
+#include "server/schedule_store.h"
 #include "server/sweep_pass.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
@@ -19,12 +20,14 @@
 enum {
     TICK_MS = 250,
     REMIND_MS = 1000,
+    SCHEDULES_MS = 1000,
     GRACE_MS = 5 * 1000,
     SILENT_MS = 60 * 1000,
     REGISTERING_MS = 5 * 60 * 1000,
     QUEUED_MAX_MS = 24 * 60 * 60 * 1000,
     BUILDING_MAX_MS = 60 * 60 * 1000,
     FORGET_MS = 10 * 60 * 1000,
+    FIRES_KEPT_MS = 7 * 24 * 60 * 60 * 1000,
 };
 
 struct sweeper {
@@ -253,6 +256,8 @@ static int64_t sweep_since(struct server *server, int64_t last)
     sweep_waits(&pass);
     sweep_sessions(&pass);
     sweep_checkpoints(&pass);
+    if (sweep_is_time(&pass, SCHEDULES_MS))
+        schedules_fire(server, now);
     wake_polls(&pass);
     arena_finish(&pass.arena);
     return now;
@@ -270,6 +275,8 @@ static void forget_old(struct server *server)
 
     if (!store_begin(server->store, &tx, &err) ||
         !STORE(tx, &idempotency_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
+        !STORE(tx, &schedule_fires_forget, NULL, NULL, &err,
+               V_INT(time_now_ms() - FIRES_KEPT_MS)) ||
         !STORE(tx, &user_sessions_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
         !store_commit(&tx, &err))
         log_warn("old rows not removed", LOG_ERR(&err));
