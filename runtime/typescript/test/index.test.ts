@@ -342,6 +342,7 @@ export { full as again };
           { name: "CONF", placement: "file", target: "conf/key", mode: "0640", owner: "node" },
           { name: "CREDS", placement: "dir", target: "/run/creds" },
         ],
+        schedules: [],
       },
     ],
     sandboxes: [
@@ -479,4 +480,43 @@ test("an indexed project runs", async () => {
   const [task] = (output as { tasks: { file_path: string; export_name: string }[] }).tasks;
   const ran = await guest.run({ module: task?.file_path ?? "", export: task?.export_name ?? "" });
   assert.equal(ran.output, 1);
+});
+
+test("what a task schedules is in the manifest", async () => {
+  using guest = new Guest();
+  const { output, code } = await index(
+    guest,
+    withTask(`
+import { schedules } from "@helmr/sdk";
+export const two = schedules.task({ id: "two", sandbox: sbx, run: async () => 1,
+  cron: { pattern: "30 8 * * MON-FRI", timezone: "Europe/Berlin" },
+  secretBindings: { TOKEN: "vault:OTHER" } });
+export const three = schedules.task({ id: "three", sandbox: sbx, run: async () => 1 });
+`),
+  );
+  assert.equal(code, 0);
+  const { tasks } = output as { tasks: { id: string; schedules: object[] }[] };
+  const byId = Object.fromEntries(tasks.map(({ id, ...rest }) => [id, rest]));
+  assert.deepEqual(byId.two?.schedules, [
+    {
+      cron: "30 8 * * MON-FRI",
+      timezone: "Europe/Berlin",
+      secret_bindings: { TOKEN: "vault:OTHER" },
+    },
+  ]);
+  assert.deepEqual(byId.three?.schedules, []);
+});
+
+test("a schedule that cannot be is refused with its place", async () => {
+  using guest = new Guest();
+  const { loaded } = await index(
+    guest,
+    withTask(`
+import { schedules } from "@helmr/sdk";
+export const two = schedules.task({ id: "two", sandbox: sbx, cron: "* * *", run: async () => 1 });
+`),
+  );
+  assert.equal(loaded?.failure, "task_invalid");
+  assert.match(loaded?.message ?? "", /task two: cron must have five fields/);
+  assert.equal(loaded?.file, "tasks/two.ts");
 });

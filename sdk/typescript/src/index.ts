@@ -10,6 +10,9 @@ export type { QueueDefinition } from "./queue.js";
 export { task } from "./task.js";
 export type { SessionStartPayload, Task, TaskOutput, TaskPayload } from "./task.js";
 export type { TaskTriggerPayload } from "./task.js";
+export { schedules } from "./schedules.js";
+export type { ScheduleFacade, ScheduleTaskConfig } from "./schedules.js";
+export type { SchedulePayload } from "./schedule_payload.js";
 export type { BrokerRule, Placement } from "./secret.js";
 export type { Backoff, RetryOptions } from "./retry.js";
 export type { DurationInput, DurationObject } from "./duration.js";
@@ -60,6 +63,16 @@ export type { TokenCancelOptions, TokenCompleteOptions } from "./client/tokens.j
 export type { TokenCompletion, TokenCreateOptions } from "./client/tokens.js";
 export type { TokenListOptions, TokenPage, Tokens } from "./client/tokens.js";
 export type { Auth, PublicToken, PublicTokenOptions } from "./client/auth.js";
+export type {
+  Schedule,
+  ScheduleCreateOptions,
+  ScheduleListOptions,
+  ScheduleOptions,
+  SchedulePage,
+  ScheduleRef,
+  ScheduleStatus,
+  ScheduleUpdateOptions,
+} from "./client/schedules.js";
 export type { PublicTokenScope } from "./client/auth.js";
 export {
   AuthError,

@@ -42,6 +42,13 @@ export interface TaskBase {
   retry?: RetryOptions;
 }
 
+/** When the platform starts the task by itself. */
+export interface ScheduleDefinition {
+  readonly cron: string;
+  readonly timezone: string;
+  readonly secretBindings: Readonly<Record<string, string>> | undefined;
+}
+
 /** What the brand of a task holds, for the adapter. */
 export interface TaskDefinition {
   readonly id: string;
@@ -54,6 +61,8 @@ export interface TaskDefinition {
   readonly ttl: string | undefined;
   readonly retry: RetryPolicy | undefined;
   readonly acceptsPayload: boolean;
+  /** One at most. */
+  readonly schedules: readonly ScheduleDefinition[];
   readonly run: (...args: unknown[]) => unknown;
 }
 
@@ -77,8 +86,12 @@ function queueOf(field: string, value: unknown): string | undefined {
   return queueDefinition(value)?.name ?? name(field, value, "queue");
 }
 
-function define(config: unknown): TaskDefinition {
-  const given = record("task", config, keys);
+function define(
+  what: string,
+  config: unknown,
+  schedules: readonly ScheduleDefinition[],
+): TaskDefinition {
+  const given = record(what, config, keys);
   const id = name("task id", given.id, "id");
   const field = (member: string): string => `task ${id}: ${member}`;
   const { run } = given;
@@ -98,6 +111,7 @@ function define(config: unknown): TaskDefinition {
     ttl: ttlMs === undefined ? undefined : durationText(ttlMs),
     retry: given.retry === undefined ? undefined : retry(field("retry"), given.retry),
     acceptsPayload: payload !== undefined || run.length >= 2,
+    schedules,
     run: run as TaskDefinition["run"],
   });
 }
@@ -109,7 +123,16 @@ export function task<R, P = TaskContext>(
   config: TaskBase & { payload?: undefined; run: (payload: P, ctx: TaskContext) => R },
 ): Task<[P] extends [TaskContext] ? undefined : P, Awaited<R>>;
 export function task(config: unknown): Task {
-  const definition = define(config);
+  return makeTask("task", config, []);
+}
+
+/** `what` is the call that messages are about. */
+export function makeTask(
+  what: string,
+  config: unknown,
+  schedules: readonly ScheduleDefinition[],
+): Task {
+  const definition = define(what, config, schedules);
   const made: Task = {
     id: definition.id,
     trigger: (payload, options) => tasks.trigger(made, payload, options),

@@ -49,6 +49,12 @@ function taskObject({ file, exportName, definition }: FoundTask): object {
     ttl: definition.ttl ?? null,
     retry: retryObject(definition.retry),
     secrets: definition.secrets,
+    /* A copy of the package from before them has none. */
+    schedules: (definition.schedules ?? []).map(({ cron, timezone, secretBindings }) => ({
+      cron,
+      timezone,
+      secret_bindings: secretBindings,
+    })),
   };
 }
 

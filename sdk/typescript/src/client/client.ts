@@ -1,5 +1,6 @@
 import { Auth } from "./auth.js";
 import { Runs } from "./runs.js";
+import { Schedules } from "./schedules.js";
 import { Sessions } from "./sessions.js";
 import { Tasks } from "./tasks.js";
 import { Tokens } from "./tokens.js";
@@ -11,6 +12,7 @@ export class HelmrClient {
   readonly runs: Runs;
   readonly sessions: Sessions;
   readonly tokens: Tokens;
+  readonly schedules: Schedules;
   readonly auth: Auth;
 
   constructor(options: ClientOptions = {}) {
@@ -19,6 +21,7 @@ export class HelmrClient {
     this.runs = new Runs(() => transport);
     this.sessions = new Sessions(() => transport);
     this.tokens = new Tokens(() => transport);
+    this.schedules = new Schedules(() => transport);
     this.auth = new Auth(() => transport);
   }
 }
@@ -31,4 +34,5 @@ export const tasks = new Tasks(fromEnvironment);
 export const runs = new Runs(fromEnvironment);
 export const sessions = new Sessions(fromEnvironment);
 export const tokens = new Tokens(fromEnvironment);
+export const schedules = new Schedules(fromEnvironment);
 export const auth = new Auth(fromEnvironment);

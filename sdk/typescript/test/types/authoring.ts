@@ -5,6 +5,7 @@ import {
   image,
   queue,
   sandbox,
+  schedules,
   source,
   task,
   timers,
@@ -13,6 +14,7 @@ import {
 import type {
   Placement,
   RunEvent,
+  SchedulePayload,
   StandardSchemaV1,
   Task,
   TaskContext,
@@ -163,4 +165,28 @@ export const waiting = task({
     // @ts-expect-error an instant is no number
     await ctx.wait.until(5);
   },
+});
+
+export const scheduled = schedules.task({
+  id: "n",
+  sandbox: sbx,
+  cron: { pattern: "0 3 * * *", timezone: "UTC" },
+  secretBindings: { TOKEN: "vault:OTHER" },
+  run: async (payload, ctx) => {
+    holds<Same<typeof payload, SchedulePayload>>();
+    holds<Same<typeof ctx, TaskContext>>();
+    return payload.timestamp.getTime();
+  },
+});
+holds<Same<TaskPayload<typeof scheduled>, SchedulePayload>>();
+holds<Same<TaskOutput<typeof scheduled>, number>>();
+// @ts-expect-error: a payload is the schedule's own
+schedules.task({ id: "o", sandbox: sbx, payload: schema, run: async () => 1 });
+schedules.task({
+  id: "p",
+  sandbox: sbx,
+  cron: "0 3 * * *",
+  // @ts-expect-error: the only source of a secret is the vault
+  secretBindings: { TOKEN: "env:HOME" },
+  run: async () => 1,
 });
