@@ -7,6 +7,8 @@ extern const struct command cli_commands[];
 extern const size_t n_cli_commands;
 extern const struct command token_commands[]; /* and resume */
 extern const size_t n_token_commands;
+extern const struct command schedule_commands[];
+extern const size_t n_schedule_commands;
 extern const struct command account_commands[]; /* people, projects, keys, secrets */
 extern const size_t n_account_commands;
 extern const struct command session_commands[]; /* and their streams */

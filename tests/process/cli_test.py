@@ -438,7 +438,7 @@ def projects_and_environments_need_a_login():
 def json_is_one_document_and_jsonl_one_object_a_line():
     for args in (["ps"], ["run", "list"], ["key", "list"], ["deployment", "list"],
                  ["task", "list"], ["secret", "list"], ["project", "list"], ["env", "list"],
-                 ["token", "list"], ["sandbox", "list"], ["session", "list"],
+                 ["token", "list"], ["sandbox", "list"], ["schedule", "list"], ["session", "list"],
                  ["session", "list", "--status", "all", "--task", "x", "--external-id", "y"]):
         document = json.loads(works(*args, "--json"))
         assert len(document) == 1 and isinstance(next(iter(document.values())), list), document
@@ -747,6 +747,21 @@ def what_is_wrong_about_a_session_is_said():
     fails("session", "stream", "input", "send", ID, "a", "--data-json", "{x",
           says="--data-json: not valid JSON")
     fails("session", "stream", says="no such sub-command: stream")
+
+
+@test
+def a_schedule_says_what_it_lacks():
+    fails("schedule", "create", "--task", "t", "--cron", "* * * * *", says="--key is required")
+    fails("schedule", "create", "--key", "k", "--cron", "* * * * *", says="--task is required")
+    fails("schedule", "create", "--key", "k", "--task", "t", says="--cron is required")
+    asked = ["schedule", "create", "--key", "k", "--task", "t", "--cron"]
+    fails(*asked, "* * *", says="(cron_invalid)")
+    fails(*asked, "* * * * *", "--timezone", "Nowhere", says="(timezone_invalid)")
+    fails(*asked, "* * * * *", "--inactive", says="(no_current_deployment)")
+    assert works("schedule", "list") == ""
+    for verb in (["get"], ["activate"], ["deactivate"], ["delete", "--yes"]):
+        fails("schedule", *verb, ID, says="(not_found)")
+    fails("schedule", "delete", ID, says="--yes")
 
 
 @test
