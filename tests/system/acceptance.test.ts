@@ -444,7 +444,15 @@ const rest: Row[] = [
     ],
   },
   { id: "H6", what: "input to a session whose run is over", skip: "needs streams" },
-  { id: "H7", what: "a schedule of every minute", skip: "needs schedules" },
+  {
+    id: "H7",
+    what: "a schedule of every minute",
+    by: [
+      "schedules: a declared schedule starts one run at a real minute",
+      "schedules: a server that was down over two slots starts one late run",
+      "tests/process/schedule_test.py: two_servers_fire_each_of_a_thousand_once",
+    ],
+  },
   {
     id: "H8",
     what: "kill -9 of every process in every state",

@@ -354,6 +354,20 @@ suite("the API is as it describes itself", () => {
     });
   });
 
+  test("schedules", async () => {
+    const wanted = { task: "branch", cron: "0 3 * * *", timezone: "Europe/Berlin" };
+    const body = { deduplication_key: "walk", ...wanted, options: { priority: 1 } };
+    const made = await api.ask("POST /api/schedules", { status: 201, body });
+    await api.ask("POST /api/schedules", { status: 200, body });
+    await api.ask("GET /api/schedules", { query: { limit: "5" } });
+    const params = { schedule: made.id };
+    await api.ask("GET /api/schedules/{schedule}", { params });
+    await api.ask("PUT /api/schedules/{schedule}", { params, body: wanted });
+    await api.ask("POST /api/schedules/{schedule}/deactivate", { params });
+    await api.ask("POST /api/schedules/{schedule}/activate", { params });
+    await api.ask("DELETE /api/schedules/{schedule}", { status: 204, params });
+  });
+
   test("the audit log", async () => {
     await api.ask("GET /api/audit", { query: { limit: "5" } });
     await api.ask("GET /api/audit/export");
