@@ -209,7 +209,7 @@ SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
 /* One of each kind of object, in another environment than the callers'. */
 struct foreign {
     const char *run, *deployment, *key, *secret, *task, *sandbox, *workspace;
-    const char *token, *public_token;
+    const char *token, *public_token, *session, *schedule;
 };
 
 static const char *foreign_id(const struct foreign *foreign, struct str param)
@@ -226,6 +226,8 @@ static const char *foreign_id(const struct foreign *foreign, struct str param)
         {":workspace",    foreign->workspace   },
         {":token",        foreign->token       },
         {":public_token", foreign->public_token},
+        {":session",      foreign->session     },
+        {":schedule",     foreign->schedule    },
     };
     for (size_t i = 0; i < COUNT_OF(params); i++)
         if (str_equal(param, str_of(params[i].name)))
@@ -302,6 +304,11 @@ static bool furnish(struct service *service, const char *prefix, const char *env
     ok = ok && ask(service, "POST", AT("/runs"), "{\"task_id\":\"hello\"}") == 201;
     foreign->run = service_text(service, "id");
     foreign->workspace = service_text(service, "workspace_id");
+    foreign->session = service_text(service, "session_id");
+    ok =
+        ok && ask(service, "POST", AT("/schedules"),
+                  "{\"deduplication_key\":\"k\",\"task\":\"hello\",\"cron\":\"0 3 * * *\"}") == 201;
+    foreign->schedule = service_text(service, "id");
     ok = ok && ask(service, "POST", AT("/tokens"), "{}") == 201;
     foreign->token = service_text(service, "id");
     const char *scope =
