@@ -226,18 +226,6 @@ static bool insert(struct turn *turn, enum continuation_state state, struct erro
                  V_TEXT(continuation_state_name(state)), V_INT(turn->now));
 }
 
-bool session_continued(struct tx *tx, const char *record_id, enum continuation_status *status,
-                       struct error *err)
-{
-    AUTO(arena_finish) struct arena arena = {0};
-    struct rows rows;
-
-    if (!STORE(tx, &continuation_find, &arena, &rows, err, V_TEXT(record_id)))
-        return false;
-    *status = rows.n_rows > 0 ? CONTINUE_DUPLICATE : CONTINUE_NOT;
-    return true;
-}
-
 bool session_continue(struct tx *tx, const struct stream_record_ref *record,
                       enum continuation_status *status, struct wakes *wakes, struct error *err)
 {
@@ -245,12 +233,15 @@ bool session_continue(struct tx *tx, const struct stream_record_ref *record,
     struct turn turn = {
         .tx = tx, .arena = &arena, .wakes = wakes, .record = *record, .now = time_now_ms()};
     enum verdict verdict;
+    struct rows rows;
 
+    *status = CONTINUE_DUPLICATE;
     if (!task_session_hold(tx, record->session_id, &arena, &turn.session, err) ||
-        !session_continued(tx, record->record_id, status, err))
+        !STORE(tx, &continuation_find, &arena, &rows, err, V_TEXT(record->record_id)))
         return false;
-    if (*status == CONTINUE_DUPLICATE)
+    if (rows.n_rows > 0)
         return true;
+    *status = CONTINUE_NOT;
     if (!look(&turn, &verdict, err))
         return false;
     if (verdict == LEAVE)

@@ -29,18 +29,13 @@ enum continuation_status {
 const char *continuation_status_name(enum continuation_status status);
 
 /* In the transaction of an append that satisfied no wait, once per record: one that is only sent
- * again was left to the run of its time, and is asked about by session_continued. Locks the
+ * again was left to the run of its time. Locks the
  * session, then its run; the caller may hold the session already, but no run of another session. A
  * session that is not open is not continued. A run that cannot be made (a secret is gone, say) is
  * told by the session's `error`, and the append stands. */
 bool session_continue(struct tx *tx, const struct stream_record_ref *record,
                       enum continuation_status *status, struct wakes *wakes,
                       struct error *err) MUST_USE;
-
-/* Of a record that is sent again: CONTINUE_DUPLICATE when it continued its session, else
- * CONTINUE_NOT. Changes nothing. */
-bool session_continued(struct tx *tx, const char *record_id, enum continuation_status *status,
-                       struct error *err) MUST_USE;
 
 /* What was asked for and is claimed by the caller: made, left out, or given back when its workspace
  * is still written to. */

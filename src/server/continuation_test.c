@@ -175,32 +175,6 @@ SERVICE_TEST(a_record_after_the_end_makes_the_next_run)
     CHECK_STR(service_text(service, "runs.2.previous_run_id"), next);
 }
 
-static const char *again(struct talk *talk, const char *record)
-{
-    enum continuation_status status;
-    struct error err;
-    AUTO_TX tx = NULL;
-
-    if (!store_begin_read(talk->service->server->store, &tx, &err) ||
-        !session_continued(tx, record, &status, &err))
-        return "failed";
-    return status == CONTINUE_DUPLICATE ? "duplicate" : "nothing";
-}
-
-/* What was left to a run is that run's, also when it is sent again after its end. */
-SERVICE_TEST(a_record_that_is_sent_again_makes_nothing)
-{
-    static const char early[] = "0190a000-0000-7000-8000-0000000000e1";
-    struct talk talk;
-    CHECK(begin(service, &talk, ""));
-    CHECK_STR(append_as(&talk, early), "nothing");
-    CHECK(finish(&talk));
-    CHECK_STR(append_as(&talk, VERSION_ID), "created");
-    CHECK_STR(again(&talk, early), "nothing");
-    CHECK_STR(again(&talk, VERSION_ID), "duplicate");
-    CHECK(n_runs(&talk) == 2);
-}
-
 SERVICE_TEST(a_failed_or_cancelled_run_can_be_followed)
 {
     struct talk talk;

@@ -443,7 +443,11 @@ const rest: Row[] = [
       "tokens: equal data again is no conflict",
     ],
   },
-  { id: "H6", what: "input to a session whose run is over", skip: "needs streams" },
+  {
+    id: "H6",
+    what: "input to a session whose run is over",
+    by: ["sessions: input after the end of a run makes the next one, in the same workspace"],
+  },
   {
     id: "H7",
     what: "a schedule of every minute",

@@ -10,8 +10,9 @@ import type { Files } from "./lib/project.ts";
 
 const files: Files = {
   "tasks/a.ts": `import * as fs from "node:fs";
-import { image, sandbox, task } from "@helmr/sdk";
+import { image, sandbox, streams, task } from "@helmr/sdk";
 
+const says = streams.input<string>("says");
 const box = sandbox("s").image(image("i").from("node:24-bookworm-slim"));
 
 export const greets = task({
@@ -20,6 +21,17 @@ export const greets = task({
   run: async (payload: { name: string }, ctx) => {
     fs.writeFileSync("greeting.txt", payload.name + "\\n");
     return { greeting: "Hello, " + payload.name, session: ctx.session.id };
+  },
+});
+
+export const notes = task({
+  id: "notes",
+  sandbox: box,
+  run: async (payload: { title: string }, ctx) => {
+    const said = (await says.peek()) === null ? null : await says.wait().unwrap();
+    if (said === "break") throw new Error("broken");
+    fs.appendFileSync("notes.txt", (said ?? payload.title) + "\\n");
+    return { notes: fs.readFileSync("notes.txt", "utf8"), session: ctx.session.id };
   },
 });
 
@@ -147,4 +159,39 @@ test("a workspace is written by one session at a time", async () => {
   await ended(next.run.id);
   const last = await client.sessions.start("ponders", undefined, { workspaceId });
   await client.sessions.open(last.session.id).cancel();
+});
+
+/** The run of that turn, once it is over. */
+async function turn(id: string, index: number): Promise<RunSnapshot> {
+  const run = async (): Promise<RunSnapshot | undefined> =>
+    (await client.sessions.open(id).runs())[index];
+  await until(`turn ${index} of ${id}`, async () => (await run())?.isTerminal ?? false);
+  return (await run()) as RunSnapshot;
+}
+
+test("input after the end of a run makes the next one, in the same workspace", async () => {
+  const started = await client.sessions.startAndWait("notes", { title: "shopping" }, { timeoutSeconds: 300 });
+  const { id } = started.session;
+  assert.deepEqual(started.run.output, { notes: "shopping\n", session: id }, JSON.stringify(started.run.error));
+
+  const input = client.sessions.open(id).input("says");
+  const milk = await input.send("milk");
+  assert.equal(milk.continuationStatus, "created");
+  const first = await turn(id, 1);
+  assert.deepEqual(first.output, { notes: "shopping\nmilk\n", session: id }, JSON.stringify(first.error));
+  assert.deepEqual(first.payload, { title: "shopping" });
+  const { body } = await api(`/runs/${first.id}`);
+  assert.deepEqual([body.turn_index, body.reason, body.previous_run_id], [1, "input", started.run.id]);
+  const { record_id, stream_id, sequence, kind } = body.cause;
+  assert.deepEqual([kind, record_id, sequence], ["stream_record", milk.id, 1]);
+  assert.equal(stream_id, milk.streamId);
+
+  // A turn that fails leaves the workspace as it was, and the next one goes on from there.
+  await input.send("break");
+  assert.equal((await turn(id, 2)).status, "failed");
+  await input.send("eggs");
+  const last = await turn(id, 3);
+  assert.deepEqual(last.output, { notes: "shopping\nmilk\neggs\n", session: id }, JSON.stringify(last.error));
+  const session = await client.sessions.retrieve(id);
+  assert.deepEqual([session.activity, session.currentRunId], ["idle", last.id]);
 });
