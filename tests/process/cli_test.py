@@ -741,7 +741,10 @@ def what_is_wrong_about_a_session_is_said():
     fails("session", "start", "hello", "--deployment", "x", says="no such option: --deployment")
     fails("session", "get", says="name the session by its id or by --external-id")
     fails("session", "get", ID, "--external-id", "x", says="by its id or by --external-id")
-    for args in (["get", ID], ["get", "--external-id", "nobody & co"], ["close", ID], ["cancel", ID]):
+    for args in (["get", ID], ["get", "--external-id", "nobody & co"], ["close", ID], ["cancel", ID],
+                 ["stream", "list", ID], ["stream", "input", "list", ID, "approval"],
+                 ["stream", "output", "list", ID, "progress"],
+                 ["stream", "input", "send", ID, "approval", "--data-json", "{}"]):
         fails("session", *args, says="(session_not_found)")
     fails("session", "stream", "input", "send", ID, "approval", says="--data-json is required")
     fails("session", "stream", "input", "send", ID, "a", "--data-json", "{x",
