@@ -245,7 +245,10 @@ static const char *foreign_path(struct arena *arena, const struct foreign *forei
     *is_known = true;
     while (str_split(&rest, '/', &piece)) {
         const char *id = piece.ptr[0] == ':' ? foreign_id(foreign, piece) : NULL;
+        /* A stream has its name in every session. */
+        bool is_stream = str_equal(piece, STR(":stream"));
         names = names || id;
+        id = is_stream ? "approval" : id;
         *is_known = *is_known && (id || piece.ptr[0] != ':');
         path = arena_printf(arena, "%s/%s", path, id ? id : arena_text(arena, piece));
     }
@@ -328,7 +331,8 @@ static bool furnish(struct service *service, const char *prefix, const char *env
 #define ALL_SCOPED                                                                               \
     "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\","                            \
     "\"secrets:write\",\"tokens:create\",\"tokens:read\",\"tokens:complete\",\"tokens:cancel\"," \
-    "\"workspace-versions:read\""
+    "\"workspace-versions:read\",\"session-streams:read\",\"session-input:send\","               \
+    "\"session-output:append\""
 
 /* The object is looked for in the callers' environment, and in its own by a key of another. */
 static void check_foreign(struct service *service, const char *key, const char *prefix,
