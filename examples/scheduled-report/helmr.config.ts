@@ -1,0 +1,6 @@
+import { defineConfig } from "@helmr/sdk";
+
+export default defineConfig({
+  project: "scheduled-report",
+  dirs: ["./tasks"],
+});
