@@ -174,7 +174,7 @@ static bool is_every(const struct field *field, struct str text, uint64_t values
 
 bool cron_parse(struct str text, struct cron *cron, struct error *err)
 {
-    struct str pieces[FIELDS];
+    struct str pieces[FIELDS] = {0};
     struct cron made = {0};
     uint64_t *const values[FIELDS] = {&made.minutes, &made.hours, &made.days, &made.months,
                                       &made.weekdays};
@@ -229,7 +229,7 @@ bool cron_find(const struct cron *cron, int64_t from, int64_t end, int64_t *foun
         if (!has(cron->months, date.month)) {
             day += calendar_month_days(date.year, date.month) - date.day + 1;
         } else if (day_matches(cron, date, day) && find_minute(cron, minute, &minute)) {
-            *found = day * CALENDAR_DAY + minute * 60;
+            *found = day * CALENDAR_DAY + INT64_C(60) * minute;
             return *found < end;
         } else {
             day++;

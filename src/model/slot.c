@@ -3,7 +3,7 @@
 #include "model/calendar.h"
 
 /* A weekday of 29 February may be 40 years away, where 2100 has none. */
-#define HORIZON (48 * 366 * CALENDAR_DAY)
+#define HORIZON (CALENDAR_DAY * 366 * 48)
 
 /* Well within the years that dates are known of. */
 #define INSTANT_MAX INT64_C(250000000000)
@@ -59,7 +59,7 @@ int64_t slot_latest(const struct cron *cron, const struct zone *zone, int64_t sl
     int64_t latest = slot_ms, next;
 
     /* Ever wider looks back from the end: what a long downtime missed is not counted out. */
-    for (int64_t width = 60 * 1000;; width *= 2) {
+    for (int64_t width = INT64_C(60000);; width *= 2) {
         int64_t begin = until_ms - slot_ms > width ? until_ms - width : slot_ms;
 
         for (int64_t at = begin; slot_next(cron, zone, at, &next) && next <= until_ms; at = next)

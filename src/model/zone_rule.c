@@ -168,7 +168,7 @@ static void list_changes(const struct zone_rule *rule, int year, struct change c
 
 int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at, int64_t *until)
 {
-    struct change changes[CHANGES];
+    struct change changes[CHANGES] = {0};
     int32_t offset = rule->standard;
     int64_t second;
 

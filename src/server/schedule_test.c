@@ -212,7 +212,7 @@ SERVICE_TEST(a_due_slot_starts_one_run)
     schedules_fire(service->server, slot - 1);
     CHECK(number(service, &fires_of, id) == 0);
     for (int i = 0; i < 3; i++)
-        schedules_fire(service->server, slot + i * 1000);
+        schedules_fire(service->server, slot + INT64_C(1000) * i);
     CHECK(number(service, &fires_of, id) == 1 &&
           number(service, &runs_in, service->environment_id) == 1);
     CHECK(number(service, &next_of, id) == slot + DAY_MS);
@@ -331,7 +331,7 @@ SERVICE_TEST(one_that_failed_gives_way_to_the_next_slot)
     const char *id = create(service, key, "k", "\"task\":\"secretive\",\"cron\":\"* * * * *\"");
     int64_t slot = number(service, &next_of, id);
     for (int i = 0; i < 3; i++)
-        schedules_fire(service->server, slot + i * 5000);
+        schedules_fire(service->server, slot + INT64_C(5000) * i);
     CHECK(number(service, &failures_of, id) == 3);
     schedules_fire(service->server, slot + 60000);
     CHECK(number(service, &next_of, id) == slot + 60000 && number(service, &failures_of, id) == 1);
