@@ -1,6 +1,7 @@
 /* What the benchmarks are measured against when no program at hand does it.
  *
  *   anchor commits DATABASE SECONDS   one durable transaction per run, as a run's start writes it
+ *   anchor records DATABASE SECONDS   the same for one record of a stream, and nothing else
  *   anchor pipe BYTES                 bytes from one process to another
  *
  * Figures go to stdout as one JSON object.
@@ -28,28 +29,29 @@ static const struct source {
 } sources[] = {
     {&workspace_insert,
      "SELECT w.id, w.environment_id, w.deployment_id, w.sandbox_id, w.fingerprint, w.created_ms"
-     " FROM runs r JOIN workspaces w ON w.id = r.workspace_id"                           },
+     " FROM runs r JOIN workspaces w ON w.id = r.workspace_id"                       },
     {&session_insert,
      "SELECT s.id, s.environment_id, s.task_id, s.initial_deployment_id, s.workspace_id,"
-     " s.current_run_id, s.created_ms FROM runs r JOIN sessions s ON s.id = r.session_id"},
+     " s.current_run_id, s.external_id, s.start_fingerprint, s.request, s.metadata, s.tags,"
+     " s.expires_ms, s.created_ms FROM runs r JOIN sessions s ON s.id = r.session_id"},
     {&run_insert,
      "SELECT r.id, r.environment_id, r.session_id, r.workspace_id, r.deployment_id,"
-     " r.deployment_task_id, r.lane_id, r.task_id, r.reason, r.queue, r.concurrency_key, "
+     " r.deployment_task_id, r.lane_id, r.task_id, r.reason, r.cause, r.queue, r.concurrency_key, "
      "r.priority,"
      " r.score_ms, r.ttl_ms, r.expires_ms, r.max_duration_seconds, r.retry_policy, r.secrets,"
      " r.secret_names, r.metadata, r.tags, r.trace_id, r.api_version, r.sdk_version, r.cli_version,"
-     " r.created_ms FROM runs r"                                                         },
+     " r.created_ms, r.turn_index, r.previous_run_id, r.base_version_id FROM runs r" },
     {&run_values_insert,
-     "SELECT v.run_id, v.payload FROM runs r JOIN run_values v ON v.run_id = r.id"       },
+     "SELECT v.run_id, v.payload FROM runs r JOIN run_values v ON v.run_id = r.id"   },
     {&ready_insert,
      "SELECT y.id, y.kind, y.subject_id, y.lane_id, y.score_ms, y.not_before_ms, y.ttl_ms,"
      " y.cpu_millis, y.memory_mib, y.disk_mib, y.min_grade, y.arch"
-     " FROM runs r JOIN ready y ON y.subject_id = r.id"                                  },
+     " FROM runs r JOIN ready y ON y.subject_id = r.id"                              },
     {&run_event_insert,
      "SELECT e.run_id, e.cursor, e.id, e.attempt, e.kind, e.at_ms, e.category, e.severity, "
      "e.source,"
      " e.redaction_class, e.attributes FROM runs r JOIN run_events e ON e.run_id = r.id"
-     " AND e.cursor = 1"                                                                 },
+     " AND e.cursor = 1"                                                             },
 };
 
 struct statement {
@@ -171,7 +173,9 @@ static int compare_times(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static bool commit_for(struct commits *commits, int64_t seconds, struct error *err)
+typedef bool commit(struct commits *commits, struct error *err);
+
+static bool commit_for(struct commits *commits, commit *one, int64_t seconds, struct error *err)
 {
     AUTO_FREE uint32_t *times_us = alloc(TIMES_MAX * sizeof *times_us);
     int64_t begun = time_boot_ns(), now = begun;
@@ -180,7 +184,7 @@ static bool commit_for(struct commits *commits, int64_t seconds, struct error *e
     while (now < begun + seconds * 1000 * 1000 * 1000 && n < TIMES_MAX) {
         int64_t before = now;
 
-        if (!commit_one(commits, err))
+        if (!one(commits, err))
             return false;
         now = time_boot_ns();
         times_us[n++] = (uint32_t)((now - before) / 1000);
@@ -193,24 +197,63 @@ static bool commit_for(struct commits *commits, int64_t seconds, struct error *e
 }
 
 /* The pragmas are the store's own, so that a commit means the same. */
+static bool open_database(struct commits *commits, const char *path, struct error *err)
+{
+    if (sqlite3_open_v2(path, &commits->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
+        return fail(commits, path, err);
+    return script(commits,
+                  "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                  "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
+                  "PRAGMA trusted_schema = OFF;",
+                  err);
+}
+
+/* A record as the newest one is, with an id and a sequence of its own. */
+static bool append_one(struct commits *commits, struct error *err)
+{
+    sqlite3_stmt *insert = commits->statements[0].insert;
+
+    id_make(commits->new[0]);
+    if (sqlite3_bind_text(insert, 1, commits->new[0], -1, SQLITE_STATIC) != SQLITE_OK ||
+        !script(commits, "BEGIN IMMEDIATE", err))
+        return fail(commits, "bind", err);
+    bool ok = sqlite3_step(insert) == SQLITE_DONE;
+    if (!ok)
+        fail(commits, "insert", err);
+    sqlite3_reset(insert);
+    return ok && script(commits, "COMMIT", err);
+}
+
+static bool run_records(const char *path, int64_t seconds, struct error *err)
+{
+    static const char insert[] =
+        "INSERT INTO stream_records (stream_id, sequence, id, data, content_type, correlation_id,"
+        " idempotency_key, fingerprint, written_by, created_ms)"
+        " SELECT stream_id, sequence + 1, ?1, data, content_type, correlation_id,"
+        " idempotency_key, fingerprint, written_by, created_ms"
+        " FROM stream_records ORDER BY sequence DESC LIMIT 1";
+    struct commits commits = {0};
+
+    if (!open_database(&commits, path, err))
+        return false;
+    if (sqlite3_prepare_v2(commits.db, insert, -1, &commits.statements[0].insert, NULL) !=
+        SQLITE_OK)
+        return fail(&commits, insert, err);
+    return commit_for(&commits, append_one, seconds, err);
+}
+
 static bool run_commits(const char *path, int64_t seconds, struct error *err)
 {
     struct commits commits = {0};
 
-    if (sqlite3_open_v2(path, &commits.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK)
-        return fail(&commits, path, err);
-    if (!script(&commits,
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
-                "PRAGMA trusted_schema = OFF;",
-                err))
+    if (!open_database(&commits, path, err))
         return false;
     for (size_t i = 0; i < COUNT_OF(sources); i++)
         if (!prepare(&commits, i, err))
             return false;
     find_fresh(&commits);
-    return commit_for(&commits, seconds, err);
+    return commit_for(&commits, commit_one, seconds, err);
 }
 
 static void write_bytes(int fd, int64_t left)
@@ -260,6 +303,7 @@ static const struct mode {
     bool (*run)(const char *path, int64_t number, struct error *err);
 } modes[] = {
     {"commits", 4, run_commits},
+    {"records", 4, run_records},
     {"pipe",    3, run_pipe   },
 };
 
@@ -275,6 +319,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "anchor: %s\n", err.text);
         return 1;
     }
-    fputs("usage: anchor commits DATABASE SECONDS | pipe BYTES\n", stderr);
+    fputs("usage: anchor commits DATABASE SECONDS | records DATABASE SECONDS | pipe BYTES\n",
+          stderr);
     return 2;
 }

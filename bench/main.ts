@@ -15,17 +15,19 @@ import { runThroughput } from "./figures/run_throughput.ts";
 import { seal } from "./figures/seal.ts";
 import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
+import { appendToWaiter, sseFanout, streamAppend } from "./figures/streams.ts";
 import { vmClonePss, vmPark, vmStart } from "./figures/vm.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first four, and servers alone three more.
+// In this order one `helmr up` serves the first six, and servers alone five more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   secret_start: secretStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
+  append_to_waiter: appendToWaiter,
   deploy_cached: deployCached,
   run_start_cold: runStartCold,
   park: parkAndResume,
@@ -37,6 +39,8 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   http_health: httpHealth,
   auth_overhead: authOverhead,
   sse_client_bytes: sseClientBytes,
+  stream_append: streamAppend,
+  sse_fanout: sseFanout,
   layer_make: layerMake,
   layer_apply: layerApply,
   ext4_write: ext4Write,

@@ -21,6 +21,7 @@ export interface Stack {
 
 export interface Run {
   id: string;
+  session_id: string;
   status: string;
   output?: unknown;
   error?: unknown;
@@ -81,6 +82,11 @@ export async function halt(stack: Stack): Promise<void> {
 
 export const url = (stack: Stack) => `http://127.0.0.1:${stack.port}`;
 
+const scopes = [
+  ...["runs:create", "runs:read", "tasks:deploy", "secrets:write", "tokens:complete"],
+  ...["session-streams:read", "session-input:send", "session-output:append"],
+];
+
 /** A key that may do what the benchmarks do, by way of the local owner's session. */
 async function makeKey(stack: Stack): Promise<string> {
   const login = await fetch(`${url(stack)}/api/auth/dev/login`, { method: "POST" });
@@ -91,7 +97,7 @@ async function makeKey(stack: Stack): Promise<string> {
     headers: { authorization: `Bearer ${session}`, "content-type": "application/json" },
     body: JSON.stringify({
       name: "bench",
-      permissions: [{ scopes: ["runs:create", "runs:read", "tasks:deploy", "secrets:write", "tokens:complete"] }],
+      permissions: [{ scopes }],
     }),
   });
   const made = (await answer.json()) as { raw_key?: string };
@@ -122,11 +128,11 @@ export async function startServer(stack: Stack): Promise<number> {
   return stack.child?.pid ?? 0;
 }
 
-export async function createRun(stack: Stack, task: string): Promise<Run> {
+export async function createRun(stack: Stack, task: string, payload?: unknown): Promise<Run> {
   const answer = await fetch(`${url(stack)}/api/runs`, {
     method: "POST",
     headers: { authorization: `Bearer ${stack.key}`, "content-type": "application/json" },
-    body: JSON.stringify({ task_id: task }),
+    body: JSON.stringify({ task_id: task, payload }),
   });
   if (answer.status !== 201) throw new Error(`POST /api/runs: ${await answer.text()}`);
   return (await answer.json()) as Run;

@@ -1,4 +1,4 @@
-import { image, sandbox, task } from "@helmr/sdk";
+import { image, sandbox, streams, task } from "@helmr/sdk";
 
 export const box = sandbox("bench").image(image("bench").from("node:24-bookworm-slim"));
 
@@ -45,5 +45,21 @@ export const wait = task({
     await new Promise((resolve) => setTimeout(resolve, 1500));
     await ctx.wait.human({ displayText: "Go on?" });
     return { at: Date.now() };
+  },
+});
+
+const ears = streams.input<number>("ears");
+streams.output("mouth");
+
+export const hear = task({
+  id: "hear",
+  sandbox: box,
+  run: async (event: { rounds: number }, _ctx) => {
+    const at: number[] = [];
+    for (let i = 0; i < event.rounds; i++) {
+      await ears.once().unwrap();
+      at.push(performance.timeOrigin + performance.now());
+    }
+    return { at };
   },
 });
