@@ -151,6 +151,11 @@ bool image_export(struct image_store *store, const char *reference, int fd,
 bool image_export_gzip(struct image_store *store, const char *reference, int fd,
                        struct error *err) MUST_USE;
 
+/* Reads such an archive with one image in it and keeps that under the reference. Every digest is
+ * checked; damage, another machine's image and a second image are refused. */
+bool image_load(struct image_store *store, const char *reference, int fd, char digest[DIGEST_TEXT],
+                struct error *err) MUST_USE;
+
 /* Makes node:… or debian:… locally (execution.md §7.5). Idempotent unless force. */
 bool image_bootstrap(struct image_store *store, const char *reference, bool force,
                      image_progress *progress, void *arg, char digest[DIGEST_TEXT],

@@ -23,6 +23,7 @@ static const struct option doctor_options[] = {
 };
 
 static const struct option bootstrap_options[] = {
+    {"from", 0, OPTION_VALUE, "FILE", "take it from an OCI archive: no network is needed"},
     {"force", 0, OPTION_FLAG, NULL, "make it again even if it is there"},
     {"json", 0, OPTION_FLAG, NULL, "one JSON document"},
     {0},
@@ -82,7 +83,8 @@ const struct command worker_commands[] = {
      "Makes node:VERSION-bookworm-slim or debian:bookworm-slim from distribution packages and "
      "keeps\n"
      "it in the local image store under that name. Does nothing when it is there already.\n\n"
-     "  helmr image bootstrap node:24-bookworm-slim\n",                                          bootstrap_options, data_dir, image_bootstrap_command, false, 0, 1},
+     "  helmr image bootstrap node:24-bookworm-slim\n"
+     "  helmr image bootstrap node:24-bookworm-slim --from node.tar\n",                          bootstrap_options, data_dir, image_bootstrap_command, false, 0, 1},
     {"image list",      NULL,         "list the images of the local store",
      "Reference, digest, size, and the deployments that are built on it (project/image:version).\n"
      "Names that begin with helmr.local/ are the images of deployments.\n\n"

@@ -1,6 +1,7 @@
 /* `helmr image bootstrap` and `helmr image list`, and what the other image commands share. */
 #include "worker/image_command.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -76,6 +77,29 @@ bool image_print_json(const struct buf *text)
     return fwrite(text->bytes, 1, text->len, stdout) == text->len && putchar('\n') != EOF;
 }
 
+/* Made here, or taken out of a file that another host exported. */
+static bool obtain(const struct invocation *invocation, struct image_store *store,
+                   const char *reference, struct image_meter *meter, char digest[DIGEST_TEXT],
+                   struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    const char *from = invocation_value(invocation, "from");
+    bool force = invocation_has(invocation, "force");
+    AUTO_FD int fd = -1;
+    struct image image;
+
+    if (!from)
+        return image_bootstrap(store, reference, force, image_meter_line, meter, digest, err);
+    if (!force && image_find(store, reference, &arena, &image, err)) {
+        memcpy(digest, image.digest, DIGEST_TEXT);
+        return true;
+    }
+    fd = open(from, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_errno(err, "%s", from);
+    return image_load(store, reference, fd, digest, err) || error_wrap(err, "%s", from);
+}
+
 bool image_bootstrap_command(const struct invocation *invocation, int *exit_code, struct error *err)
 {
     AUTO(image_host_finish) struct image_host host = {0};
@@ -87,8 +111,7 @@ bool image_bootstrap_command(const struct invocation *invocation, int *exit_code
     /* Its lines are worth keeping: each is a stage of minutes. */
     meter.is_terminal = false;
     if (!image_host_open(invocation, &host, err) ||
-        !image_bootstrap(host.store, reference, invocation_has(invocation, "force"),
-                         image_meter_line, &meter, digest, err))
+        !obtain(invocation, host.store, reference, &meter, digest, err))
         return false;
     if (invocation_has(invocation, "json"))
         printf("{\"reference\":\"%s\",\"digest\":\"%s\"}\n", reference, digest);

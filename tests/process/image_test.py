@@ -212,6 +212,24 @@ def other_tools_load_an_export():
 
 
 @test
+def bootstrap_takes_an_archive_of_another_host():
+    base, _ = fresh()
+    works("export", "base:1", "base.tar")
+    shutil.rmtree(DATA)
+    told = f"node:24-bookworm-slim\t{base}\n"
+    assert works("bootstrap", "node:24-bookworm-slim", "--from", "base.tar") == told
+    assert works("verify").startswith("ok\t")
+    # What is there stays, unless it is told to go.
+    assert works("bootstrap", "node:24-bookworm-slim", "--from", "no/such.tar") == told
+    fails("bootstrap", "--from", "no/such.tar", "--force", says="no/such.tar: No such file")
+    (WORK / "cut.tar").write_bytes((WORK / "base.tar").read_bytes()[:2000])
+    fails("bootstrap", "debian:bookworm-slim", "--from", "cut.tar", says="cut.tar: ")
+    assert "debian" not in works("list")
+    os.remove(WORK / "base.tar")
+    os.remove(WORK / "cut.tar")
+
+
+@test
 def rm_refuses_what_a_deployment_needs_and_asks_about_the_rest():
     fresh()
     age()
