@@ -223,8 +223,9 @@ def bootstrap_takes_an_archive_of_another_host():
     assert works("bootstrap", "node:24-bookworm-slim", "--from", "no/such.tar") == told
     fails("bootstrap", "--from", "no/such.tar", "--force", says="no/such.tar: No such file")
     (WORK / "cut.tar").write_bytes((WORK / "base.tar").read_bytes()[:2000])
-    fails("bootstrap", "debian:bookworm-slim", "--from", "cut.tar", says="cut.tar: ")
-    assert "debian" not in works("list")
+    shutil.rmtree(DATA)
+    fails("bootstrap", "--from", "cut.tar", says="cut.tar: ")
+    assert works("list") == ""
     os.remove(WORK / "base.tar")
     os.remove(WORK / "cut.tar")
 
