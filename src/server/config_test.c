@@ -20,7 +20,7 @@ static void clear(void)
         "HELMR_DATA_DIR",    "HELMR_DATABASE_URL",   "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
         "HELMR_CAS_URI",     "HELMR_LOG_LEVEL",      "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
         "HELMR_PLAIN_HTTP",  "HELMR_TLS_CERT_FILE",  "HELMR_TLS_KEY_FILE", "HELMR_TRUSTED_PROXIES",
-        "HELMR_OIDC_ISSUER", "HELMR_OIDC_CLIENT_ID", "HELMR_SETUP_TOKEN"};
+        "HELMR_OIDC_ISSUER", "HELMR_OIDC_CLIENT_ID", "HELMR_SETUP_TOKEN",  "HELMR_SCHEDULE_JITTER"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         unsetenv(names[i]);
     setenv("HELMR_LOG_LEVEL", "error", 1);
@@ -35,6 +35,7 @@ TEST(a_data_directory_is_all_that_is_needed)
     CHECK_STR(config.store_dir, "/nonexistent/data/store");
     CHECK_STR(config.address, "127.0.0.1:8080");
     CHECK(config.lease_ttl_ms == 60000 && config.max_dispatches == 10 && config.dev_login);
+    CHECK(config.schedule_jitter_ms == 30000);
     const struct server_flags none = {0};
     CHECK(!load(&none));
 }
@@ -44,10 +45,11 @@ TEST(a_flag_beats_a_variable_and_a_variable_the_default)
     clear();
     setenv("HELMR_CONTROL_ADDR", "127.0.0.1:9000", 1);
     setenv("HELMR_LEASE_TTL", "90s", 1);
+    setenv("HELMR_SCHEDULE_JITTER", "0", 1);
     const struct server_flags quiet = {.data_dir = "/nonexistent/data"};
     CHECK(load(&quiet));
     CHECK_STR(config.address, "127.0.0.1:9000");
-    CHECK(config.lease_ttl_ms == 90000);
+    CHECK(config.lease_ttl_ms == 90000 && config.schedule_jitter_ms == 0);
     const struct server_flags loud = {.data_dir = "/nonexistent/data", .address = "127.0.0.1:9001"};
     CHECK(load(&loud));
     CHECK_STR(config.address, "127.0.0.1:9001");
@@ -60,6 +62,7 @@ TEST(an_invalid_value_names_its_variable)
     } cases[] = {
         {"HELMR_LEASE_TTL",       "soon"              },
         {"HELMR_CAS_URI",         "s3://bucket"       },
+        {"HELMR_SCHEDULE_JITTER", "a bit"             },
         {"HELMR_LOG_LEVEL",       "loud"              },
         {"HELMR_DEV_LOGIN",       "on"                },
         {"HELMR_CONTROL_ADDR",    "0.0.0.0:80"        },

@@ -55,6 +55,9 @@ JOIN deployment_tasks t ON t.deployment_id = $2 AND t.task_id = s.task_id
 WHERE s.environment_id = $1 AND s.type = 'imperative' AND s.status = 'errored' AND s.pinned = 0
 ORDER BY s.id;
 
+-- name: schedules_due (now) -> one
+SELECT 1 FROM schedules WHERE due_ms <= $1 LIMIT 1;
+
 -- name: schedules_claim (now, limit) -> id, environment_id, type, deduplication_key, task_id, cron, timezone, external_id, status, last_error, options, secret_bindings, pinned, generation, next_fire_ms, due_ms, failures, last_fire_ms, created_ms, updated_ms
 SELECT id, environment_id, type, deduplication_key, task_id, cron, timezone, external_id, status,
     last_error, options, secret_bindings, pinned, generation, next_fire_ms, due_ms, failures,
