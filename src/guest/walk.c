@@ -280,9 +280,10 @@ static bool put_folder(struct walk *walk, const char *name, const struct stat *i
     struct tree_entry entry = {
         .kind = TREE_DIRECTORY,
         .xattrs = buf_str(&xattrs),
-        .is_opaque = is_opaque(fd),
         .is_cover = is_below(walk, name),
     };
+    /* Where there is nothing to hide the mark says how the folder was made, and no more. */
+    entry.is_opaque = is_opaque(fd) && (walk->lower_fd < 0 || entry.is_cover);
     if (!put_entry(walk, &entry, info, out, err))
         return false;
     return enter_folder(walk, take_fd(&fd), entry.is_opaque ? -1 : open_below(walk, name), err);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { after, test } from "node:test";
+import type { RunSnapshot } from "@helmr/sdk";
 import { client, dataDir, deployed, helmr, printed, run, runEvents } from "./lib/helmr.ts";
 import { project } from "./lib/project.ts";
 import type { Files } from "./lib/project.ts";
@@ -51,6 +52,31 @@ export const differs = task({
 });
 
 export const looks = task({ id: "looks", sandbox: box, run: async () => fs.readdirSync(".").length });
+
+const listed = () => (fs.readdirSync(".", { recursive: true }) as string[]).sort();
+
+export const finds = task({
+  id: "finds",
+  sandbox: box,
+  run: async () => ({
+    listed: listed(),
+    change: fs.readFileSync("change.txt", "utf8"),
+    binary: fs.readFileSync("binary", "hex"),
+    link: fs.readlinkSync("link"),
+    mode: fs.statSync("tool.sh").mode & 0o777,
+    isLinked: fs.statSync("tool.sh").ino === fs.statSync("twin.sh").ino,
+  }),
+});
+
+export const empties = task({
+  id: "empties",
+  sandbox: box,
+  run: async () => {
+    for (const name of fs.readdirSync(".")) fs.rmSync(name, { recursive: true });
+  },
+});
+
+export const lists = task({ id: "lists", sandbox: box, run: async () => listed() });
 
 export const breaks = task({
   id: "breaks",
@@ -103,6 +129,14 @@ const worked = await run(deployment, "works");
 
 const lines = async (...args: string[]): Promise<string[]> =>
   (await printed(["diff", ...args])).trimEnd().split("\n");
+
+async function finished(task: string, workspaceId?: string): Promise<RunSnapshot> {
+  const options = { timeoutSeconds: 300, ...(workspaceId !== undefined && { workspaceId }) };
+  const { run } = await client.sessions.startAndWait(task, undefined, options);
+  assert.ok(run.isTerminal);
+  assert.ok(run.isSuccess || task === "breaks", JSON.stringify(run.error));
+  return run;
+}
 
 test("a run shows what it changed and nothing of its image", async () => {
   assert.equal(worked.status, "succeeded", JSON.stringify(worked.error));
@@ -169,6 +203,29 @@ test("an untouched workspace has no version", async () => {
   assert.equal(await printed(["diff", looked.id]), "");
   assert.equal((await client.runs.diff(looked)).toVersionId, undefined);
   assert.equal((await lines(looked.id, worked.id)).length, 10);
+});
+
+test("the next run in a workspace begins with what the last one left", async () => {
+  await printed(["deployment", "promote", deployment]); // which sessions are started with
+  const { workspaceId } = await finished("works");
+  const next = await finished("finds", workspaceId);
+  assert.deepEqual(next.output, {
+    listed: [
+      ...["added.txt", "binary", "change.txt", "keep.txt", "link", "new", "new/empty", "src"],
+      ...["src/moved", "src/moved/deep.txt", "tool.sh", "twin.sh"],
+    ],
+    change: "one\n2\n",
+    binary: "000102",
+    link: "added.txt",
+    mode: 0o755,
+    isLinked: true,
+  });
+  assert.deepEqual((await client.runs.diff(next)).entries, []);
+
+  const broken = await finished("breaks", workspaceId);
+  assert.equal(broken.status, "failed");
+  await finished("empties", workspaceId);
+  assert.deepEqual((await finished("lists", workspaceId)).output, []);
 });
 
 test("what a failed run left can be looked at", async () => {
