@@ -71,9 +71,7 @@ export const finds = task({
 export const empties = task({
   id: "empties",
   sandbox: box,
-  run: async () => {
-    for (const name of fs.readdirSync(".")) fs.rmSync(name, { recursive: true });
-  },
+  run: async () => void execFileSync("find", [".", "-mindepth", "1", "-delete"]),
 });
 
 export const lists = task({ id: "lists", sandbox: box, run: async () => listed() });
