@@ -4,30 +4,20 @@ import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { before, describe, test } from "node:test";
 import { contract, contractScripts } from "./lib/contract.ts";
+import { engines } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
 import { happened, parked, start, succeeded, waiting } from "./lib/waiting.ts";
 
-interface Engine {
-  readonly name: string;
-  readonly grade: string;
-  /** A waiting program can leave as a checkpoint. */
-  readonly saves: boolean;
-  /** Its files are on a disk of the size that the sandbox declares. */
-  readonly limitsDisk: boolean;
-}
-
-const engines: readonly Engine[] = [
-  { name: "gvisor", grade: "user-kernel", saves: true, limitsDisk: true },
-  { name: "container", grade: "shared-kernel", saves: false, limitsDisk: false },
-  { name: "qemu", grade: "microvm", saves: true, limitsDisk: true },
-];
+/* What runs on any host; Firecracker is asked for by name. */
+const anywhere = ["gvisor", "container", "qemu"];
 
 const asked = process.env.HELMR_ENGINE;
+const names = asked === undefined ? anywhere : [asked];
 
-for (const engine of engines.filter(({ name }) => asked === undefined || asked === name))
+for (const engine of engines.filter(({ name }) => names.includes(name)))
   describe(`on ${engine.name}`, () => {
     const scope = declaredScope();
     let own: Own;

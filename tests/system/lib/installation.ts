@@ -4,6 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { HelmrClient } from "@helmr/sdk";
 import type { RunSnapshot } from "@helmr/sdk";
+import { patience } from "./engine.ts";
 
 export interface Result {
   readonly code: number;
@@ -53,7 +54,7 @@ export interface Place {
 }
 
 const outputLimit = 256 * 1024 * 1024;
-const patienceMs = 240_000;
+const patienceMs = patience(240_000);
 
 /** One command with the environment given; nothing is thrown, whatever it ends with. */
 export function command(

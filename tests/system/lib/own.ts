@@ -9,13 +9,14 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Between } from "./between.ts";
+import { patience } from "./engine.ts";
 import { leftovers } from "./host.ts";
 import { Installation } from "./installation.ts";
 import type { Place } from "./installation.ts";
 import { Part } from "./part.ts";
 import type { Scope } from "./scope.ts";
 
-const patienceMs = 120_000;
+const patienceMs = patience(120_000);
 const binary = process.env.HELMR as string;
 
 /** Waits until something holds, for what gives no event. */
