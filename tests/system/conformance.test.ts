@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { before, describe, test } from "node:test";
 import { contract, contractScripts } from "./lib/contract.ts";
-import { engines } from "./lib/engine.ts";
+import { choose, engines, patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
@@ -26,6 +26,7 @@ for (const engine of engines.filter(({ name }) => names.includes(name)))
     let waits = "";
 
     before(async () => {
+      choose(engine.name);
       const env = { HELMR_ENGINE: engine.name, HELMR_WAIT_HOT_TIME: "0s", HELMR_WORKER_STANDBYS: "1" };
       own = await startOwn(scope, { env });
       tasks = await own.deployed(`${projects}tasks`);
@@ -61,7 +62,7 @@ for (const engine of engines.filter(({ name }) => names.includes(name)))
 
     test("a program cannot start processes without end", async () => {
       const id = await start(own, limits, "forks", { processes: 20_000 });
-      const ended = await own.client.runs.wait(id, { timeoutMs: 600_000 });
+      const ended = await own.client.runs.wait(id, { timeoutMs: patience(600_000) });
       if (ended.status === "succeeded") {
         assert.ok((ended.output as { isRefused: boolean }).isRefused, JSON.stringify(ended.output));
       } else {
@@ -95,7 +96,7 @@ for (const engine of engines.filter(({ name }) => names.includes(name)))
       });
       assert.deepEqual(seen, { files: "0", processes: "0", disks: "0" });
       await own.client.runs.cancel(holder, { force: true });
-      await own.client.runs.wait(holder, { timeoutMs: 60_000 });
+      await own.client.runs.wait(holder, { timeoutMs: patience(60_000) });
     });
 
     test("a run reaches neither the host nor private networks", async (t) => {

@@ -77,15 +77,19 @@ export const engines: readonly Engine[] = [
   },
 ];
 
-function taken(): Engine {
-  const name = process.env.SYSTEM_ENGINE;
+function known(name: string | undefined): Engine {
   const found = engines.find((one) => one.name === name);
   assert.ok(found, `there is no engine ${name}: start the tests with tests/system/run`);
   return found;
 }
 
 /** What the shared Helmr took, and so do those that tests start, when nobody names another. */
-export const engine = taken();
+export let engine = known(process.env.SYSTEM_ENGINE);
+
+/** From now on this one is under test: its test starts a Helmr with it. */
+export function choose(name: string): void {
+  engine = known(name);
+}
 
 /** How long to wait at most for what takes so long at most on gVisor. */
 export const patience = (ms: number): number => ms * engine.slowness;

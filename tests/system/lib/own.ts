@@ -16,12 +16,11 @@ import type { Place } from "./installation.ts";
 import { Part } from "./part.ts";
 import type { Scope } from "./scope.ts";
 
-const patienceMs = patience(120_000);
 const binary = process.env.HELMR as string;
 
 /** Waits until something holds, for what gives no event. */
 export async function until(what: string, holds: () => unknown): Promise<void> {
-  for (const deadline = Date.now() + patienceMs; !(await holds()); await sleep(20))
+  for (const deadline = Date.now() + patience(120_000); !(await holds()); await sleep(20))
     assert.ok(Date.now() < deadline, `waited for too long: ${what}`);
 }
 
