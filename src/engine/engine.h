@@ -66,6 +66,7 @@ struct sandbox_spec {
     size_t n_deny;
     struct network_quota quota; /* all 0: none */
     int64_t deadline_ms;        /* boot time by which the engine process must be up */
+    bool is_asleep;             /* restored: stands before its next instruction (engine.wake) */
 };
 
 struct instance;
@@ -115,6 +116,8 @@ struct engine {
     /* As start, with what was saved: the agent goes on where it stood, on a new channel. */
     bool (*restore)(struct engine_host *host, const struct sandbox_spec *spec,
                     const struct saved_image *image, struct instance **instance, struct error *err);
+    /* One that was restored asleep goes on; NULL: none can be. */
+    bool (*wake)(struct instance *instance, int timeout_ms, struct error *err);
     /* Makes of a saved image what any number of copies are restored from, quickly and at a time. */
     bool (*share)(struct engine_host *host, struct saved_image *image, struct error *err);
     const struct saved_form *form; /* of its images; NULL: it does not save */

@@ -214,9 +214,7 @@ static bool give_up(struct guest *guest, const struct lease_view *view, int64_t 
 
 int64_t guest_patience(const struct guest *guest, int64_t ms)
 {
-    const struct worker *worker = guest->worker;
-
-    return worker->engine->has_drives && !worker->accelerated ? SLOWNESS * ms : ms;
+    return worker_translates(guest->worker) ? SLOWNESS * ms : ms;
 }
 
 int64_t guest_until(const struct guest *guest, int64_t ms)
@@ -489,12 +487,17 @@ bool guest_adopt(struct guest *guest, struct lease *lease, const struct guest_li
     return watch_lease(guest, err);
 }
 
+bool guest_is_asleep(const struct guest *guest)
+{
+    return guest->is_asleep;
+}
+
 bool guest_stand_by(struct guest *guest, struct error *err)
 {
     int64_t now = time_boot_ms();
     struct lease_view view = look(guest);
 
-    if (now - guest->pinged_ms >= ping_period(guest))
+    if (!guest->is_asleep && now - guest->pinged_ms >= ping_period(guest))
         ping(guest, &view, now);
     if (!loop_turn(guest->loop, 0, err))
         return false;
@@ -502,7 +505,7 @@ bool guest_stand_by(struct guest *guest, struct error *err)
         *err = guest->broken;
         return false;
     }
-    return now - guest->ponged_ms <= guest_patience(guest, SILENCE_MS) ||
+    return guest->is_asleep || now - guest->ponged_ms <= guest_patience(guest, SILENCE_MS) ||
            error_set(err, ERR_GONE, "the agent does not answer");
 }
 

@@ -105,6 +105,9 @@ bool guest_await_secrets(struct guest *guest, struct error *err) MUST_USE;
 bool guest_adopt(struct guest *guest, struct lease *lease, const struct guest_listener *listener,
                  struct failure *failure, struct error *err) MUST_USE;
 
+/* A copy that has not run since it was made (template_wake). */
+bool guest_is_asleep(const struct guest *guest);
+
 /* Keeps one alive that nobody has: to be called at least every few seconds. False: it is dead. */
 bool guest_stand_by(struct guest *guest, struct error *err) MUST_USE;
 

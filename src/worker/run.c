@@ -15,6 +15,7 @@
 #include "worker/report.h"
 #include "worker/run.h"
 #include "worker/standby.h"
+#include "worker/template.h"
 #include "worker/worker.h"
 
 enum {
@@ -235,7 +236,8 @@ static bool take_guest(struct run *run, const struct standby_kind *kind, struct 
     if (!run->guest)
         return false;
     if (guest_adopt(run->guest, run->lease, &listener, &run->failure, err) &&
-        output_create(run->lease, guest_room(run->guest), &run->output, err)) {
+        output_create(run->lease, guest_room(run->guest), &run->output, err) &&
+        template_wake(run->guest, run->spec.network != NETWORK_OFF, err)) {
         run->level = level_of(run);
         run_end_phase(run, "boot");
         return true;

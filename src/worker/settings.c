@@ -106,7 +106,7 @@ static bool read_numbers(const struct env *env, struct worker_settings *set, str
                    err) &&
            env_int(env, "HELMR_WORKER_BUILD_EXECUTORS", 0, 16, DEFAULT_BUILDERS,
                    &set->build_executors, err) &&
-           env_int(env, "HELMR_WORKER_STANDBYS", 0, 16, DEFAULT_STANDBYS, &set->standbys, err) &&
+           env_int(env, "HELMR_WORKER_STANDBYS", 0, 32, DEFAULT_STANDBYS, &set->standbys, err) &&
            env_int(env, "HELMR_WORKER_ARTIFACT_CACHE_MAX_MIB", 64, INT32_MAX, 0,
                    &set->artifact_cache_max_mib, err) &&
            env_int(env, "HELMR_WORKER_TEMPLATE_CACHE_MAX_MIB", 64, INT32_MAX, 0,

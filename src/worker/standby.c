@@ -7,40 +7,14 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "base/wait.h"
-#include "worker/template_pool.h"
+#include "worker/standby_state.h"
 #include "worker/worker.h"
 
 enum {
-    PLACES_MAX = 16,
-    WISHES_MAX = 8,
     TEMPLATES_PART = 4, /* of the capacity's memory */
     TICK_MS = 1000,
     IDLE_MS = 5 * 60 * 1000,
     TAKE_WAIT_MS = 10 * 1000,
-};
-
-enum place_state { PLACE_EMPTY, PLACE_WANTED, PLACE_MAKING, PLACE_READY };
-
-struct place {
-    enum place_state state;
-    struct standby_key key;
-    struct kept_kind kind;
-    struct guest *guest;
-    struct failure failure;
-    bool is_awaited; /* by a run, while it is made */
-    int64_t used_ms;
-};
-
-struct standby {
-    struct worker *worker;
-    struct template_pool *pool;
-    size_t max;
-    struct place places[PLACES_MAX];
-    struct place wishes[WISHES_MAX]; /* kinds of which a template is to be made */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool is_closing;
 };
 
 static void clear(struct place *place)
@@ -49,117 +23,37 @@ static void clear(struct place *place)
     *place = (struct place){0};
 }
 
-static bool ignore_output(void *arg UNUSED, enum guest_stream stream UNUSED,
-                          struct str bytes UNUSED)
+static bool is_exact(const struct place *place, const struct standby_key *key)
 {
-    return true;
+    return memcmp(place->key.exact, key->exact, BLAKE2B_LEN) == 0;
 }
 
-static void renew(const struct standby *standby, struct sandbox_spec *spec)
+static bool is_awake(const struct place *place)
 {
-    id_make(spec->id);
-    spec->deadline_ms = time_boot_ms() + engine_start_ms(standby->worker->engine);
+    return place->state == PLACE_READY && !guest_is_asleep(place->guest);
 }
 
-/* Up to the gate: the adapter has said hello and waits. */
-static bool launch(struct standby *standby, struct place *place, const struct guest_setup *setup,
-                   struct error *err)
+/* Of each kind one is awake, for the next run; those after it sleep until it is gone. */
+static bool has_awake(const struct standby *standby, const struct standby_key *key)
 {
-    static const char *const argv[] = {"node", "/opt/helmr/adapter/main.js", NULL};
-    const struct guest_program program = {
-        .kind = PROGRAM_TASK,
-        .argv = argv,
-        .listener = {ignore_output, NULL, NULL},
-    };
+    for (size_t i = 0; i < standby->max; i++) {
+        const struct place *place = &standby->places[i];
 
-    renew(standby, &place->kind.spec);
-    return guest_start(standby->worker, NULL, &place->kind.spec, &place->failure, &place->guest,
-                       err) &&
-           guest_set_up(place->guest, setup, err) && guest_launch(place->guest, &program, err);
-}
-
-static struct guest_setup setup_of(const struct place *place)
-{
-    return (struct guest_setup){
-        .spec = &place->kind.spec,
-        .config = &place->kind.config,
-        .mount = place->kind.mount,
-        .shows_platform = true,
-    };
-}
-
-/* False: what cannot be done ahead is left to the runs, and one is needed that has done nothing. */
-static bool load_ahead(struct place *place, struct error *err)
-{
-    const struct guest_setup setup = setup_of(place);
-
-    if (guest_preload(place->guest, &setup, place->kind.module, err))
-        return true;
-    log_info("nothing loaded ahead", LOG_ERR(err));
-    guest_stop(TAKE(place->guest));
+        if (is_awake(place) && is_exact(place, key))
+            return true;
+    }
     return false;
-}
-
-static bool make_cold(struct standby *standby, struct place *place, struct error *err)
-{
-    const struct guest_setup setup = setup_of(place);
-
-    return launch(standby, place, &setup, err) &&
-           (load_ahead(place, err) || launch(standby, place, &setup, err));
-}
-
-/* A copy of the template, which is dropped. */
-static struct guest *copy(struct standby *standby, struct template *template,
-                          const uint8_t key[BLAKE2B_LEN], const struct sandbox_spec *spec,
-                          struct failure *failure, struct error *err)
-{
-    const struct guest_listener listener = {ignore_output, NULL, NULL};
-    struct guest *guest = NULL;
-    bool worked = template_copy(template, standby->worker, spec, &listener, failure, &guest, err);
-
-    if (!worked)
-        guest_stop(TAKE(guest));
-    template_pool_note(standby->pool, key, template, worked);
-    template_drop(template);
-    return guest;
-}
-
-static bool make_copy(struct standby *standby, struct place *place, const uint8_t key[BLAKE2B_LEN],
-                      struct error *err)
-{
-    struct template *template = template_pool_find(standby->pool, key);
-
-    if (!template)
-        return error_set(err, ERR_NOT_FOUND, "there is no template yet");
-    renew(standby, &place->kind.spec);
-    place->guest = copy(standby, template, key, &place->kind.spec, &place->failure, err);
-    return place->guest;
-}
-
-/* The module is imported where all the rest has been done already, if there is such a template. */
-static bool make_grown(struct standby *standby, struct place *place, struct error *err)
-{
-    const uint8_t *plain = place->key.plain;
-
-    return place->kind.module && make_copy(standby, place, plain, err) &&
-           (load_ahead(place, err) || make_copy(standby, place, plain, err));
-}
-
-/* A copy where that works; else one that is started like any other. */
-static bool make(struct standby *standby, struct place *place, struct error *err)
-{
-    return make_copy(standby, place, place->key.exact, err) || make_grown(standby, place, err) ||
-           make_cold(standby, place, err);
 }
 
 /* With the lock held; given up while the sandbox starts. */
 static void make_one(struct standby *standby, struct place *place)
 {
+    const bool may_sleep = has_awake(standby, &place->key);
     struct error err;
 
     place->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
-    bool made = make(standby, place, &err);
+    bool made = standby_make(standby, place, may_sleep, &err);
     if (!made) {
         log_debug("no sandbox made ahead", LOG_ERR(&err));
         guest_stop(TAKE(place->guest));
@@ -181,9 +75,7 @@ static void make_template(struct standby *standby, struct place *wish)
 
     wish->state = PLACE_MAKING;
     pthread_mutex_unlock(&standby->lock);
-    wish->kind.spec.kind = "template";
-    if ((!make_grown(standby, wish, &err) && !make_cold(standby, wish, &err)) ||
-        !template_make(wish->guest, &wish->kind.spec, &template, &err))
+    if (!standby_make_template(standby, wish, &template, &err))
         log_info("no template made", LOG_ERR(&err));
     guest_stop(TAKE(wish->guest));
     if (!template_pool_settle(standby->pool, wish->key.exact, template, time_boot_ms()))
@@ -222,21 +114,36 @@ static void wait_a_tick(struct standby *standby)
     wait_ms(&standby->changed, &standby->lock, TICK_MS);
 }
 
-static struct place *next_of(struct place *places, size_t n)
+static struct place *first_of(struct place *places, size_t n, enum place_state state)
 {
     for (size_t i = 0; i < n; i++)
-        if (places[i].state == PLACE_WANTED)
+        if (places[i].state == state)
             return &places[i];
+    return NULL;
+}
+
+/* One to be woken, since none of its kind is awake. */
+static struct place *next_sleeper(struct standby *standby)
+{
+    for (size_t i = 0; i < standby->max; i++) {
+        struct place *place = &standby->places[i];
+
+        if (place->state == PLACE_READY && !is_awake(place) && !has_awake(standby, &place->key))
+            return place;
+    }
     return NULL;
 }
 
 /* Where a start is dear the first that is made becomes the template, and all others are copies. */
 static void make_next(struct standby *standby)
 {
-    struct place *wanted = next_of(standby->places, standby->max);
-    struct place *wish = next_of(standby->wishes, WISHES_MAX);
+    struct place *sleeper = next_sleeper(standby);
+    struct place *wanted = first_of(standby->places, standby->max, PLACE_WANTED);
+    struct place *wish = first_of(standby->wishes, WISHES_MAX, PLACE_WANTED);
 
-    if (wish && (!wanted || standby->worker->engine->has_drives))
+    if (sleeper)
+        make_one(standby, sleeper);
+    else if (wish && (!wanted || standby->worker->engine->has_drives))
         make_template(standby, wish);
     else if (wanted)
         make_one(standby, wanted);
@@ -303,22 +210,25 @@ void standby_destroy(struct standby *standby)
     free(standby);
 }
 
+/* One that is awake before one that sleeps, and either before one of another module: of these the
+ * one that was not wanted for longest. */
 static struct place *find(struct standby *standby, const struct standby_key *key,
                           enum place_state state)
 {
-    struct place *similar = NULL;
+    struct place *exact = NULL, *similar = NULL;
 
     for (size_t i = 0; i < standby->max; i++) {
         struct place *place = &standby->places[i];
 
         if (place->state != state)
             continue;
-        if (memcmp(place->key.exact, key->exact, BLAKE2B_LEN) == 0)
-            return place;
-        if (memcmp(place->key.plain, key->plain, BLAKE2B_LEN) == 0)
+        if (is_exact(place, key) && (!exact || !is_awake(exact)))
+            exact = place;
+        if (memcmp(place->key.plain, key->plain, BLAKE2B_LEN) == 0 &&
+            (!similar || place->used_ms < similar->used_ms))
             similar = place;
     }
-    return similar;
+    return exact ? exact : similar;
 }
 
 /* One under way began earlier than a start of our own would. It is for one run only: the others
@@ -335,6 +245,16 @@ static void await_one(struct standby *standby, const struct standby_key *key)
         wait_a_tick(standby);
 }
 
+/* What stood by for another module is missed by its own runs: one like it is made in its place, if
+ * there is room beside it for what this run wants. */
+static void leave(struct standby *standby, struct place *place, const struct standby_key *key)
+{
+    if (!is_exact(place, key) && first_of(standby->places, standby->max, PLACE_EMPTY))
+        place->state = PLACE_WANTED;
+    else
+        clear(place);
+}
+
 struct guest *standby_take(struct standby *standby, const struct standby_kind *kind)
 {
     struct guest *guest = NULL;
@@ -347,35 +267,10 @@ struct guest *standby_take(struct standby *standby, const struct standby_kind *k
     struct place *place = find(standby, &key, PLACE_READY);
     if (place) {
         guest = TAKE(place->guest);
-        clear(place);
+        leave(standby, place, &key);
     }
     pthread_mutex_unlock(&standby->lock);
     return guest;
-}
-
-static struct guest *copy_of(struct standby *standby, const uint8_t key[BLAKE2B_LEN],
-                             struct sandbox_spec spec, struct failure *failure)
-{
-    struct template *template = template_pool_find(standby->pool, key);
-    struct error err;
-
-    if (!template)
-        return NULL;
-    renew(standby, &spec);
-    struct guest *guest = copy(standby, template, key, &spec, failure, &err);
-    if (!guest)
-        log_info("no copy of a template", LOG_ERR(&err));
-    return guest;
-}
-
-struct guest *standby_copy(struct standby *standby, const struct standby_kind *kind,
-                           struct failure *failure)
-{
-    struct standby_key key;
-
-    standby_kind_key(kind, &key);
-    struct guest *guest = copy_of(standby, key.exact, *kind->spec, failure);
-    return guest || !kind->module ? guest : copy_of(standby, key.plain, *kind->spec, failure);
 }
 
 struct template *standby_find_template(struct standby *standby, struct str manifest)
@@ -391,7 +286,7 @@ static struct place *choose(struct standby *standby, const struct standby_key *k
 
     for (size_t i = 0; i < standby->max; i++) {
         struct place *place = &standby->places[i];
-        bool is_same = memcmp(place->key.exact, key->exact, BLAKE2B_LEN) == 0;
+        bool is_same = is_exact(place, key);
 
         if (place->state == PLACE_EMPTY)
             return place;

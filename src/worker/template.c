@@ -9,6 +9,8 @@
 #include "worker/guest_state.h"
 #include "worker/worker.h"
 
+enum { WAKE_MS = 60 * 1000 };
+
 struct template
 {
     atomic_size_t holders; /* not under the lock: that is held as long as storing takes */
@@ -87,6 +89,13 @@ int64_t template_size(const struct template *template)
     return bytes;
 }
 
+/* As of now: the copy is told what tells it from all others. */
+static bool meet(struct guest *guest, bool has_network, struct error *err)
+{
+    return guest_meet(guest, guest->origin->nonce, err) &&
+           guest_reestablish(guest, has_network, err);
+}
+
 bool template_copy(struct template *template, struct worker *worker,
                    const struct sandbox_spec *spec, const struct guest_listener *listener,
                    struct failure *failure, struct guest **guest, struct error *err)
@@ -95,8 +104,18 @@ bool template_copy(struct template *template, struct worker *worker,
         return false;
     (*guest)->origin = template_hold(template);
     guest_set_preloaded(*guest, template->module);
-    return guest_meet(*guest, template->nonce, err) &&
-           guest_reestablish(*guest, spec->network != NETWORK_OFF, err);
+    (*guest)->is_asleep = spec->is_asleep;
+    return spec->is_asleep || meet(*guest, spec->network != NETWORK_OFF, err);
+}
+
+bool template_wake(struct guest *guest, bool has_network, struct error *err)
+{
+    if (!guest->is_asleep)
+        return true;
+    guest->is_asleep = false;
+    if (!guest->worker->engine->wake(guest->instance, WAKE_MS, err))
+        return guest_fail(guest, "restore", "boot_failed", err);
+    return meet(guest, has_network, err);
 }
 
 bool template_manifest(struct template *template, struct run *run, char manifest[SHA256_HEX],

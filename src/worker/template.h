@@ -24,10 +24,14 @@ void template_drop(struct template *template);             /* accepts NULL */
 bool template_is_idle(const struct template *template);
 int64_t template_size(const struct template *template);
 
-/* A copy that waits at the gate, with randomness of its own. */
+/* A copy that waits at the gate, with randomness of its own; with spec.is_asleep one that does so
+ * after template_wake. */
 bool template_copy(struct template *template, struct worker *worker,
                    const struct sandbox_spec *spec, const struct guest_listener *listener,
                    struct failure *failure, struct guest **guest, struct error *err) MUST_USE;
+
+/* A copy that slept until it was wanted; one that did not is left as it is. */
+bool template_wake(struct guest *guest, bool has_network, struct error *err) MUST_USE;
 
 /* What checkpoints of its copies have in common, as a manifest; stored at the first call. */
 bool template_manifest(struct template *template, struct run *run, char manifest[SHA256_HEX],

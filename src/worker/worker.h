@@ -53,6 +53,12 @@ struct worker {
     int64_t message_cursor; /* of the message poller alone */
 };
 
+/* Its machines have no hardware to run on: their instructions are translated, in each copy anew. */
+static inline bool worker_translates(const struct worker *worker)
+{
+    return worker->engine->has_drives && !worker->accelerated;
+}
+
 /* Runs until SIGTERM, SIGINT or a newer epoch. */
 bool worker_run(const struct worker_settings *settings, struct error *err) MUST_USE;
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { after, test } from "node:test";
+import { engine } from "./lib/engine.ts";
 import { api, helmr, printed } from "./lib/helmr.ts";
 
 const folder = mkdtempSync(`${tmpdir()}/helmr-init-`);
@@ -53,7 +54,7 @@ test("one run is shown as labelled lines, and as the API's object", async () => 
   const shown = await printed(["show", started]);
   for (const label of ["ID", "Task", "Status", "Exit", "Attempt", "Engine", "Created", "Output"])
     assert.match(shown, new RegExp(`^${label}:\\s+\\S`, "m"));
-  assert.match(shown, /^Engine:\s+gvisor \(user-kernel\)$/m);
+  assert.match(shown, new RegExp(`^Engine:\\s+${engine.name} \\(${engine.grade}\\b`, "m"));
   const { body } = await api(`/runs/${started}`);
   assert.deepEqual(JSON.parse(await printed(["show", started, "--json"])), body);
 });

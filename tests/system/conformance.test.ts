@@ -4,30 +4,20 @@ import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { before, describe, test } from "node:test";
 import { contract, contractScripts } from "./lib/contract.ts";
+import { choose, engines, patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
 import { happened, parked, start, succeeded, waiting } from "./lib/waiting.ts";
 
-interface Engine {
-  readonly name: string;
-  readonly grade: string;
-  /** A waiting program can leave as a checkpoint. */
-  readonly saves: boolean;
-  /** Its files are on a disk of the size that the sandbox declares. */
-  readonly limitsDisk: boolean;
-}
-
-const engines: readonly Engine[] = [
-  { name: "gvisor", grade: "user-kernel", saves: true, limitsDisk: true },
-  { name: "container", grade: "shared-kernel", saves: false, limitsDisk: false },
-  { name: "qemu", grade: "microvm", saves: true, limitsDisk: true },
-];
+/* What runs on any host; Firecracker is asked for by name. */
+const anywhere = ["gvisor", "container", "qemu"];
 
 const asked = process.env.HELMR_ENGINE;
+const names = asked === undefined ? anywhere : [asked];
 
-for (const engine of engines.filter(({ name }) => asked === undefined || asked === name))
+for (const engine of engines.filter(({ name }) => names.includes(name)))
   describe(`on ${engine.name}`, () => {
     const scope = declaredScope();
     let own: Own;
@@ -36,6 +26,7 @@ for (const engine of engines.filter(({ name }) => asked === undefined || asked =
     let waits = "";
 
     before(async () => {
+      choose(engine.name);
       const env = { HELMR_ENGINE: engine.name, HELMR_WAIT_HOT_TIME: "0s", HELMR_WORKER_STANDBYS: "1" };
       own = await startOwn(scope, { env });
       tasks = await own.deployed(`${projects}tasks`);
@@ -71,7 +62,7 @@ for (const engine of engines.filter(({ name }) => asked === undefined || asked =
 
     test("a program cannot start processes without end", async () => {
       const id = await start(own, limits, "forks", { processes: 20_000 });
-      const ended = await own.client.runs.wait(id, { timeoutMs: 600_000 });
+      const ended = await own.client.runs.wait(id, { timeoutMs: patience(600_000) });
       if (ended.status === "succeeded") {
         assert.ok((ended.output as { isRefused: boolean }).isRefused, JSON.stringify(ended.output));
       } else {
@@ -105,7 +96,7 @@ for (const engine of engines.filter(({ name }) => asked === undefined || asked =
       });
       assert.deepEqual(seen, { files: "0", processes: "0", disks: "0" });
       await own.client.runs.cancel(holder, { force: true });
-      await own.client.runs.wait(holder, { timeoutMs: 60_000 });
+      await own.client.runs.wait(holder, { timeoutMs: patience(60_000) });
     });
 
     test("a run reaches neither the host nor private networks", async (t) => {

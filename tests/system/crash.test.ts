@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { before, suite, test } from "node:test";
 import type { RunSnapshot } from "@helmr/sdk";
+import { patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { ready, startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
@@ -115,7 +116,7 @@ suite("crashes", () => {
 
   async function failsToResume(id: string, waitId: string): Promise<void> {
     await own.client.tokens.complete(waitId, { approved: true });
-    const { status, error } = await own.client.runs.wait(id, { timeoutMs: 120_000 });
+    const { status, error } = await own.client.runs.wait(id, { timeoutMs: patience(120_000) });
     assert.deepEqual(
       [status, error?.layer, error?.failureKind],
       ["failed", "parked_wait", "wait_resume_failed"],

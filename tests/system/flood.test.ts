@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
+import { patience } from "./lib/engine.ts";
 import { client, deployed, projects } from "./lib/helmr.ts";
 import { partsOf, peakMemory } from "./lib/host.ts";
 import { read } from "./lib/stream.ts";
@@ -39,7 +40,7 @@ test("50 MB of output arrive whole and in order while memory stays flat", async 
     counter.take(Buffer.from(data.content_base64, "base64"));
   });
   assert.ok(ended);
-  const { status, output, error } = await client.runs.wait(handle, { timeoutMs: 120_000 });
+  const { status, output, error } = await client.runs.wait(handle, { timeoutMs: patience(120_000) });
   assert.equal(status, "succeeded", JSON.stringify(error));
   assert.deepEqual(output, { lines: counter.lines, sha256: counter.digest() });
   for (const [name, pid] of Object.entries(parts)) {

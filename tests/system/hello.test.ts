@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { client, deployed, examples, run, runEvents } from "./lib/helmr.ts";
+import { engine } from "./lib/engine.ts";
+import { client, deployed, examples, printed, run, runEvents } from "./lib/helmr.ts";
 
 const deployment = await deployed(`${examples}hello-world`);
 
@@ -18,7 +19,9 @@ test("hello-world greets who it is told to and prints its lines in order", async
 
 test("a run says on which engine it ran", async () => {
   const { isolation } = await run(deployment, "hello-world", {});
-  assert.deepEqual(isolation, { engine: "gvisor", grade: "user-kernel", accelerated: false });
+  const [worker] = JSON.parse(await printed(["worker", "list", "--json"])).workers;
+  const { accelerated } = worker.capabilities;
+  assert.deepEqual(isolation, { engine: engine.name, grade: engine.grade, accelerated });
 });
 
 test("a payload that its schema refuses fails the run once", async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { patience } from "./lib/engine.ts";
 import { binary, client, dataDir, deployed, projects, runEvents, url } from "./lib/helmr.ts";
 import { leftovers } from "./lib/host.ts";
 import { ready } from "./lib/own.ts";
@@ -10,7 +11,6 @@ import { Part } from "./lib/part.ts";
 const rounds = Number(process.env.KILL_ROUNDS ?? 8);
 const runsPerRound = 3;
 const longestLifeMs = 3000;
-const patienceMs = 240_000;
 
 const environment = {
   ...process.env,
@@ -69,7 +69,7 @@ test(`${rounds} kills at random moments lose no run and finish none twice`, asyn
   assert.equal(new Set(ids).size, rounds * runsPerRound);
   await ready(url);
   for (const id of ids) {
-    const ended = await client.runs.wait(id, { timeoutMs: patienceMs });
+    const ended = await client.runs.wait(id, { timeoutMs: patience(240_000) });
     assert.equal(ended.status, "succeeded", `${id}: ${JSON.stringify(ended.error)}`);
   }
 });

@@ -1,6 +1,7 @@
 // Machines: many copies of one template, and guests that do their worst to the kernel they have.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { choose, patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { startOwn } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
@@ -44,6 +45,7 @@ describe("a worker with machines", () => {
   let tasks = "";
 
   before(async () => {
+    choose("qemu");
     const env = {
       HELMR_ENGINE: "qemu",
       HELMR_WORKER_STANDBYS: "1",
@@ -107,7 +109,7 @@ describe("a worker with machines", () => {
   for (const { what, mayEndWell, script } of attacks)
     test(`a guest that ${what} harms itself only`, async () => {
       const id = await start(own, tasks, "shell", { scripts: { attack: script } });
-      const ended = await own.client.runs.wait(id, { timeoutMs: 900_000 });
+      const ended = await own.client.runs.wait(id, { timeoutMs: patience(240_000) });
       if (!mayEndWell || ended.status !== "succeeded")
         assert.equal(ended.error?.layer, "guest_runtime", JSON.stringify(ended));
       assert.ok(own.workers[0]?.isRunning, own.log.slice(-2000));

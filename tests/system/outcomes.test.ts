@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { patience } from "./lib/engine.ts";
 import { api, client, deployed, printed, projects, run, runEvents, said } from "./lib/helmr.ts";
 
 const deployment = await deployed(`${projects}tasks`);
@@ -68,7 +69,7 @@ test("a cancelled task sees the signal and may end by itself", async () => {
   await said(handle.id, "listening");
   const { operation } = await client.runs.cancel(handle, { reason: "changed my mind" });
   assert.equal(operation.status, "pending");
-  const ended = await client.runs.wait(handle, { timeoutMs: 60_000 });
+  const ended = await client.runs.wait(handle, { timeoutMs: patience(60_000) });
   assert.equal(ended.status, "cancelled");
   const { stdout } = await client.runs.logs.retrieve(handle);
   assert.match(stdout, /heard: .*changed my mind/);
@@ -78,7 +79,7 @@ test("a task that ignores its cancellation is killed by force", async () => {
   const handle = await client.tasks.trigger("ignores", undefined, { deploymentId: deployment });
   await said(handle.id, "deaf");
   await client.runs.cancel(handle, { force: true });
-  const ended = await client.runs.wait(handle, { timeoutMs: 20_000 });
+  const ended = await client.runs.wait(handle, { timeoutMs: patience(20_000) });
   assert.equal(ended.status, "cancelled");
 });
 

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HelmrApiError, HelmrClient } from "@helmr/sdk";
+import { engine, patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
 import { commandOf } from "./lib/host.ts";
 import { startOwn, until } from "./lib/own.ts";
@@ -61,10 +62,7 @@ suite("faults of parks", () => {
       found = readdirSync("/proc")
         .filter((name) => /^\d+$/.test(name))
         .map(Number)
-        .find((pid) => {
-          const [program, root] = commandOf(pid);
-          return program === "runsc-sandbox" && root?.includes(`/${instance}/`);
-        });
+        .find((pid) => instance && engine.isSandbox(commandOf(pid), instance));
       return found;
     });
     return found as number;
@@ -123,7 +121,7 @@ suite("faults of parks", () => {
     const id = await approve();
     await happened(own, id, "checkpoint.started");
     await own.client.runs.cancel(id, { reason: "enough" });
-    const { status } = await own.client.runs.wait(id, { timeoutMs: 120_000 });
+    const { status } = await own.client.runs.wait(id, { timeoutMs: patience(120_000) });
     assert.equal(status, "cancelled");
     await endedOnce(id, "run.cancelled");
     await noSandbox(own);
@@ -135,7 +133,7 @@ suite("faults of parks", () => {
     await own.client.tokens.complete(wait.id, { approved: true });
     await happened(own, id, "run.lease_assigned", 2);
     await own.client.runs.cancel(id, { reason: "enough" });
-    const { status } = await own.client.runs.wait(id, { timeoutMs: 120_000 });
+    const { status } = await own.client.runs.wait(id, { timeoutMs: patience(120_000) });
     assert.equal(status, "cancelled");
     await endedOnce(id, "run.cancelled");
     await noSandbox(own);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
+import { patience } from "./lib/engine.ts";
 import { api, client, deployed, helmr, printed, projects } from "./lib/helmr.ts";
 import type { Request } from "./lib/helmr.ts";
 
@@ -140,5 +141,5 @@ test("a start sent twice with one idempotency key is one run", async () => {
   await assert.rejects(client.tasks.trigger("naps", { ms: 2 }, options), {
     code: "idempotency_fingerprint_mismatch",
   });
-  await client.runs.wait(first, { timeoutMs: 60_000 });
+  await client.runs.wait(first, { timeoutMs: patience(60_000) });
 });

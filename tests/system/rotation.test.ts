@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { before, suite, test } from "node:test";
+import { patience } from "./lib/engine.ts";
 import { Installation } from "./lib/installation.ts";
 import { freePort, giveBaseImages, ready } from "./lib/own.ts";
 import { Part } from "./lib/part.ts";
@@ -56,7 +57,7 @@ suite("rotation of the master key", () => {
     }
     await over;
     for (const id of started) {
-      const ended = await it.client.runs.wait(id, { timeoutMs: 120_000 });
+      const ended = await it.client.runs.wait(id, { timeoutMs: patience(120_000) });
       assert.equal(ended.status, "succeeded", JSON.stringify(ended.error));
       assert.equal(ended.output, value.length);
     }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AuthError, HelmrClient } from "@helmr/sdk";
+import { engine, patience } from "./lib/engine.ts";
 import { api, apiKey, examples, helmr, printed, url } from "./lib/helmr.ts";
 
 const scope = ["-p", "shop", "-e", "preview"];
@@ -16,7 +17,7 @@ const cells = async (args: string[]): Promise<string[]> =>
 test("a project begins with two environments and gets a third", async () => {
   const [project = "", slug, name] = await cells(["project", "create", "Shop"]);
   assert.deepEqual([slug, name], ["shop", "Shop"]);
-  await printed(["env", "create", "Preview", "-p", project, "--min-grade", "microvm"]);
+  await printed(["env", "create", "Preview", "-p", project, ...engine.lacks.flags]);
   const list = await printed(["env", "list", "-p", "shop"]);
   assert.deepEqual(
     list.trim().split("\n").map((line) => line.split("\t")[1]),
@@ -35,7 +36,7 @@ test("a key acts in its one environment, by id and by slug, and in no other", as
   assert.equal((await api(`${path}/runs`, { key: apiKey })).status, 404);
 });
 
-test("what asks for more isolation than a worker has is not started, nor built", async () => {
+test("what asks for more than any worker has is not started, nor built", async () => {
   const queued = await helmr(["deploy", hello, "--detach", ...scope]);
   assert.equal(queued.code, 0, queued.stderr);
   const [line = ""] = (await printed(["deployment", "list", ...scope])).split("\n");
@@ -49,7 +50,7 @@ test("what asks for more isolation than a worker has is not started, nor built",
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /pending builds: 1, .*\(project_not_empty\)/);
 
-  await printed(["env", "update", "preview", "-p", "shop", "--min-grade", "shared-kernel"]);
+  await printed(["env", "update", "preview", "-p", "shop", ...engine.lacks.remedy]);
   const deployed = await helmr(["deploy", hello, ...scope]);
   assert.equal(deployed.code, 0, deployed.stderr);
 });
@@ -57,7 +58,7 @@ test("what asks for more isolation than a worker has is not started, nor built",
 test("a run belongs to its environment", async () => {
   const client = new HelmrClient({ url, apiKey: key });
   const { id } = await client.tasks.trigger("hello-world", { name: "Ada" });
-  const ended = await client.runs.wait(id, { timeoutMs: 120_000 });
+  const ended = await client.runs.wait(id, { timeoutMs: patience(120_000) });
   assert.equal(ended.status, "succeeded", JSON.stringify(ended.error));
   for (const rest of ["", "/events", "/logs"]) {
     assert.equal((await api(`/runs/${id}${rest}`, { key })).status, 200);

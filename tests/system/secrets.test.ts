@@ -216,7 +216,7 @@ test("what a task says is clean, and the value is nowhere afterwards", async (t)
     Buffer.from(value).toString("hex"),
   ];
   const holding = (text: string): string =>
-    spawnSync("grep", ["-rlaF", "-e", text, dataDir], { encoding: "utf8" }).stdout;
+    spawnSync("grep", ["-rlazF", "-e", text, dataDir], { encoding: "utf8" }).stdout;
   for (const text of spellings) assert.equal(holding(text), "");
   assert.notEqual(holding(ended.id), "", "the search finds what is there");
   const proof = createHash("sha256").update(value).digest("hex");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { patience } from "./lib/engine.ts";
 import { api, client, deployed, projects, runEvents } from "./lib/helmr.ts";
 import { followCut } from "./lib/stream.ts";
 
@@ -38,7 +39,7 @@ test("logs followed over 20 cut connections have no gap and no repetition", asyn
 
 test("a stream of a finished run is its whole history", async () => {
   const handle = await start("naps", {});
-  await client.runs.wait(handle, { timeoutMs: 60_000 });
+  await client.runs.wait(handle, { timeoutMs: patience(60_000) });
   const frames = await followCut(`/runs/${handle.id}/events`, 0, 1);
   assert.deepEqual(
     frames.map(({ data }) => data.kind),

@@ -13,6 +13,9 @@ type Resolved = ReturnType<Resolve>;
 /* Directories that may hold node_modules, first hit wins; known once the run is. */
 let chain: readonly string[] = [];
 
+/* What makes a name of a file another one: Node imports nothing twice by the same. */
+let edition = "";
+
 /* As they are now: while an import is observed, what this looks for is not the module's doing. */
 const look = { existsSync, statSync };
 
@@ -67,11 +70,18 @@ function packageOf(specifier: string): string {
 }
 
 function ofFile(path: string): Resolved {
-  const url = pathToFileURL(path).href;
+  const url = pathToFileURL(path).href + edition;
   return isPlainModule.test(path)
     ? { url, format: "module", shortCircuit: true }
     : { url, shortCircuit: true };
 }
+
+/* One for everybody, whatever is imported anew. */
+const ofSdk = (): Resolved => ({
+  url: pathToFileURL(sdkEntry).href,
+  format: "module",
+  shortCircuit: true,
+});
 
 export const holds = (directory: string, name: string): boolean =>
   look.existsSync(`${directory}/node_modules/${name}`);
@@ -81,7 +91,7 @@ function fromChain(specifier: string, context: Context, next: Next): Resolved {
   const name = packageOf(specifier);
   const base = chain.find((directory) => holds(directory, name));
   if (base === undefined) {
-    if (specifier === "@helmr/sdk") return { ...ofFile(sdkEntry), format: "module" };
+    if (specifier === "@helmr/sdk") return ofSdk();
     throw new DependencyMissingError(name, fileURLToPath(context.parentURL as string));
   }
   const from = `${base}/helmr-resolves-here.js`;
@@ -93,7 +103,7 @@ function fromChain(specifier: string, context: Context, next: Next): Resolved {
 const resolve: Resolve = (specifier, context, next) => {
   const parent = context.parentURL;
   /* The adapter's own imports, too, must not make Node look at types or package.json files. */
-  if (specifier === sdkEntry) return { ...ofFile(sdkEntry), format: "module" };
+  if (specifier === sdkEntry) return ofSdk();
   if (specifier.startsWith(taskRootUrl())) return ofFile(fileURLToPath(specifier));
   if (!parent?.startsWith(taskRootUrl()) || isBuiltin(specifier)) return next(specifier, context);
   if (/^\.{0,2}\/|^\.{1,2}$/.test(specifier)) {
@@ -107,6 +117,11 @@ const resolve: Resolve = (specifier, context, next) => {
 /** Resolves what task code imports; everything else is left to Node. */
 export function registerResolution(): void {
   registerHooks({ resolve });
+}
+
+/** Files are imported anew from now on, or ("") as usual. */
+export function resolveAnew(name: string): void {
+  edition = name;
 }
 
 /** Bare imports of task code are looked for in these directories' node_modules. */

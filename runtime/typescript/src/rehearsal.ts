@@ -3,7 +3,7 @@
 import { Console } from "node:console";
 import { closeSync, openSync } from "node:fs";
 import { Channel } from "./channel.ts";
-import { resolveIn } from "./hooks.ts";
+import { resolveAnew, resolveIn } from "./hooks.ts";
 import { openOutput } from "./output.ts";
 import { home, taskRoot, useTaskRoot } from "./places.ts";
 import { attempt } from "./run.ts";
@@ -19,12 +19,15 @@ const start = {
   workspacePath: "/",
 } as const;
 
+let times = 0;
+
 /* Nothing of it may be left: the next task is the first one. */
 function strikeTheSet(root: string): void {
   for (const event of ["uncaughtException", "beforeExit"]) process.removeAllListeners(event);
   shared<RunRuntime>("runRuntime").value = undefined;
   useTaskRoot(root);
   resolveIn([]);
+  resolveAnew("");
 }
 
 /** Settles when it is over, with the code it would have exited with. */
@@ -33,6 +36,7 @@ export async function rehearse(): Promise<number> {
   const nowhere = openSync("/dev/null", "w");
   try {
     useTaskRoot(`${home}/adapter/rehearsal`);
+    resolveAnew(`?${++times}`);
     new Console(openOutput(nowhere)).log("rehearsal %d", 1, { of: "a line" });
     return await new Promise((resolve) =>
       attempt(new Channel(nowhere), start, Buffer.from('{"name":"nobody"}'), resolve),

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { APreloaded } from "../src/messages.ts";
 import { Guest } from "./guest.ts";
@@ -60,6 +62,32 @@ test("a rehearsal leaves nothing to the task", async () => {
   const rehearsed = await start(guest, program, "tasks/task.ts");
   assert.deepEqual(rehearsed.output, plain.output);
   assert.deepEqual([rehearsed.stdout, rehearsed.logs], ["", []]);
+});
+
+async function preloadAgain(guest: Guest, program: Program): Promise<APreloaded> {
+  program.send("A_PRELOAD", { workspacePath: guest.workspace });
+  return await program.next<APreloaded>("A_PRELOADED");
+}
+
+test("a second rehearsal leaves no more than the first", async () => {
+  const look = `async () => ({ globals: Reflect.ownKeys(globalThis).map(String).sort() })`;
+  using guest = new Guest(taskWith(look));
+  const plain = await guest.run();
+  const [program, first] = await preload(guest);
+  const second = await preloadAgain(guest, program);
+  assert.deepEqual([first.ok, second.ok], [1, 1]);
+  const ended = await start(guest, program, "tasks/task.ts");
+  assert.deepEqual([ended.code, ended.stderr, ended.output], [0, "", plain.output]);
+});
+
+test("a second rehearsal imports all its files again", async () => {
+  using guest = new Guest({});
+  const [program, first] = await preload(guest);
+  rmSync(join(guest.root, "adapter/rehearsal/part.ts"));
+  const second = await preloadAgain(guest, program);
+  assert.deepEqual([first.ok, second.ok], [1, 0]);
+  program.child.kill();
+  await program.ended;
 });
 
 test("a module that is loaded ahead finds no trace of the rehearsal", async () => {

@@ -146,6 +146,8 @@ static void put_control(struct writer *writer, const struct qemu_command *comman
     put(writer, "chardev=mon,mode=control");
     put(writer, "-sandbox");
     put(writer, "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+    if (command->is_asleep)
+        put(writer, "-S");
     if (command->is_restored) {
         put(writer, "-incoming");
         put(writer, "fd:%d", QEMU_FD_DEVICES);

@@ -32,6 +32,7 @@ struct qemu_command {
     int64_t memory_mib;
     bool is_copy;     /* of memory that others map too: changed pages are its own */
     bool is_restored; /* goes on from saved devices */
+    bool is_asleep;   /* not before the monitor says so */
     bool has_root, has_scratch, has_bundle; /* disks */
     bool has_network;                       /* by the tap it is given */
     long tsc_khz;                           /* 0: the guest finds out */

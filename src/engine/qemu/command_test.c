@@ -87,6 +87,9 @@ TEST(a_restored_machine_has_the_same_devices_and_nothing_to_boot)
     CHECK_STR(value_of(&after, "-object", 0),
               "memory-backend-file,id=m0,size=512M,mem-path=/proc/self/fd/5,share=off");
     CHECK_STR(value_of(&after, "-incoming", 0), "fd:12");
+    CHECK(!has(&after, "-S"));
+    restored.is_asleep = true;
+    CHECK(qemu_command_make(&restored, &after, &err) && has(&after, "-S"));
     CHECK(!has(&after, "-kernel") && !has(&after, "-initrd") && !has(&after, "-append"));
 }
 

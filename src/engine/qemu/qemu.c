@@ -64,6 +64,16 @@ static bool qemu_restore(struct engine_host *host, const struct sandbox_spec *sp
     return qemu_make(host, spec, image, instance, err);
 }
 
+/* It may still be on its way from the image: then it goes on when it has arrived. */
+static bool qemu_wake(struct instance *instance, int timeout_ms, struct error *err)
+{
+    struct qmp *qmp = &machine_of(instance)->qmp;
+    const int64_t deadline_ms = time_boot_ms() + timeout_ms;
+
+    return (qmp_greet(qmp, deadline_ms, err) && qmp_cont(qmp, deadline_ms, err)) ||
+           error_wrap(err, "wake QEMU");
+}
+
 static bool try_machine(struct engine_host *host, bool is_accelerated, int timeout_ms,
                         struct engine_result *result, struct error *err)
 {
@@ -153,6 +163,7 @@ const struct engine engine_qemu = {
     .start = qemu_start,
     .save = qemu_save,
     .restore = qemu_restore,
+    .wake = qemu_wake,
     .share = saved_machine_share,
     .form = &saved_form_machine,
     .has_drives = true,

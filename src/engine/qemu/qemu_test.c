@@ -155,6 +155,53 @@ static bool guest_answers(void *arg, struct error *err)
     return error_errno(err, "no echo of the guest");
 }
 
+/* What its monitor says, once it has taken up its image. */
+static bool status_get(struct instance *instance, char status[QMP_STATUS_ROOM], struct error *err)
+{
+    struct qmp *qmp = &machine_of(instance)->qmp;
+    const int64_t deadline_ms = time_boot_ms() + PATIENCE_MS;
+
+    snprintf(status, QMP_STATUS_ROOM, "inmigrate");
+    if (!qmp_greet(qmp, deadline_ms, err))
+        return false;
+    while (strcmp(status, "inmigrate") == 0)
+        if (!qmp_status(qmp, status, deadline_ms, err))
+            return false;
+    return true;
+}
+
+TEST(a_copy_that_sleeps_runs_when_it_is_woken)
+{
+    AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};
+    struct instance *copies[2] = {NULL};
+    char asleep[QMP_STATUS_ROOM] = "", awake[QMP_STATUS_ROOM] = "";
+    struct error err = {0}, ignored;
+
+    const char *why = scene_open(&scene, &err);
+    if (why)
+        SKIP(why);
+    bool ok = scene.host && template_make(&scene, &err);
+    struct sandbox_spec spec = scene.spec;
+    spec.is_asleep = true;
+    for (int i = 0; ok && i < 2; i++) {
+        id_make(spec.id);
+        ok = engine_qemu.restore(scene.host, &spec, &scene.image, &copies[i], &err);
+    }
+    ok = ok && status_get(copies[0], asleep, &err) &&
+         engine_qemu.wake(copies[0], PATIENCE_MS, &err) && status_get(copies[0], awake, &err) &&
+         probe_wake(copies[0], spec.deadline_ms, scene.nonce, &err);
+
+    /* One that is told before it has arrived goes on when it has. */
+    ok = ok && engine_qemu.wake(copies[1], PATIENCE_MS, &err) &&
+         probe_wake(copies[1], spec.deadline_ms, scene.nonce, &err);
+    for (int i = 0; i < 2; i++)
+        ok &= copies[i] && instance_destroy(copies[i], &ignored);
+    CHECK_STR(err.text, "");
+    CHECK_STR(asleep, "paused");
+    CHECK_STR(awake, "running");
+    CHECK(ok);
+}
+
 TEST(a_copy_is_reached_over_its_own_tap)
 {
     AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};

@@ -191,11 +191,14 @@ bool qmp_greet(struct qmp *qmp, int64_t deadline_ms, struct error *err)
 
     if (qmp->fd < 0)
         return error_set(err, ERR_UNAVAILABLE, "there is no monitor");
+    if (qmp->is_met)
+        return true;
     if (!next(qmp, &arena, &greeting, deadline_ms, err))
         return false;
     if (greeting.kind != QMP_GREETING)
         return error_set(err, ERR_INVALID, "the monitor does not greet");
-    return plain(qmp, "qmp_capabilities", NULL, -1, deadline_ms, err);
+    qmp->is_met = plain(qmp, "qmp_capabilities", NULL, -1, deadline_ms, err);
+    return qmp->is_met;
 }
 
 bool qmp_stop(struct qmp *qmp, int64_t deadline_ms, struct error *err)

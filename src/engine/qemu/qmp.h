@@ -30,6 +30,7 @@ bool qmp_parse(struct str line, struct arena *arena, struct qmp_message *message
 struct qmp {
     int fd; /* -1: none */
     int64_t last_id;
+    bool is_met;
     struct buf in;
 };
 
@@ -37,7 +38,7 @@ struct qmp {
 void qmp_init(struct qmp *qmp, int fd);
 void qmp_finish(struct qmp *qmp); /* accepts one that is finished or has fd -1 */
 
-/* Waits for the greeting and leaves the mode in which nothing else is allowed. */
+/* Waits for the greeting, once, and leaves the mode in which nothing else is allowed. */
 bool qmp_greet(struct qmp *qmp, int64_t deadline_ms, struct error *err) MUST_USE;
 
 bool qmp_stop(struct qmp *qmp, int64_t deadline_ms, struct error *err) MUST_USE;

@@ -99,8 +99,8 @@ TEST(commands_go_out_and_answers_come_back)
     AUTO_FD int file = memfd_create("state", MFD_CLOEXEC);
 
     CHECK(monitor_start(&monitor, &thread, &qmp));
-    bool ok = qmp_greet(&qmp, soon(), &err) && qmp_stop(&qmp, soon(), &err) &&
-              qmp_status(&qmp, status, soon(), &err) &&
+    bool ok = qmp_greet(&qmp, soon(), &err) && qmp_greet(&qmp, soon(), &err) &&
+              qmp_stop(&qmp, soon(), &err) && qmp_status(&qmp, status, soon(), &err) &&
               qmp_save_devices(&qmp, file, soon(), &err) && qmp_cont(&qmp, soon(), &err);
     qmp_finish(&qmp);
     pthread_join(thread, NULL);

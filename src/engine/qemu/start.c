@@ -220,6 +220,7 @@ static bool command_make(const struct instance *instance, const struct sandbox_s
         .memory_mib = spec->memory_mib,
         .is_copy = machine_of(instance)->is_copy,
         .is_restored = image != NULL,
+        .is_asleep = spec->is_asleep,
         .has_root = spec->drives.root != NULL,
         .has_scratch = machine_of(instance)->scratch >= 0,
         .has_bundle = spec->drives.bundle != NULL,

@@ -49,8 +49,8 @@ export function grepTree(folder: string, forms: readonly string[]): Found {
     const program = inflater(path);
     return program ? [{ path, program }] : [];
   });
-  // 1 is grep's word for nothing.
-  const raw = spawnSync("grep", ["-rlaF", "-f", list, folder], { encoding: "utf8" });
+  // By bytes of zero and not by lines, which may be as long as a disk; 1 is its word for nothing.
+  const raw = spawnSync("grep", ["-rlazF", "-f", list, folder], { encoding: "utf8" });
   if (raw.status !== 0 && raw.status !== 1) throw new Error(raw.stderr);
   const inside = packed.filter(({ path, program }) => {
     const line = `${program} -dcq < "$0" 2>/dev/null | grep -aFc -f "$1" || true`;

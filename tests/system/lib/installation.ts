@@ -4,6 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { HelmrClient } from "@helmr/sdk";
 import type { RunSnapshot } from "@helmr/sdk";
+import { patience } from "./engine.ts";
 
 export interface Result {
   readonly code: number;
@@ -53,7 +54,6 @@ export interface Place {
 }
 
 const outputLimit = 256 * 1024 * 1024;
-const patienceMs = 240_000;
 
 /** One command with the environment given; nothing is thrown, whatever it ends with. */
 export function command(
@@ -198,7 +198,7 @@ export class Installation {
     options: Record<string, unknown> = {},
   ): Promise<RunSnapshot> => {
     const handle = await this.client.tasks.trigger(task, payload, { deploymentId, ...options });
-    return this.client.runs.wait(handle, { timeoutMs: patienceMs });
+    return this.client.runs.wait(handle, { timeoutMs: patience(240_000) });
   };
 
   /** What a task gave back; it must succeed. */

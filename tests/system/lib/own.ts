@@ -9,18 +9,18 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Between } from "./between.ts";
+import { patience } from "./engine.ts";
 import { leftovers } from "./host.ts";
 import { Installation } from "./installation.ts";
 import type { Place } from "./installation.ts";
 import { Part } from "./part.ts";
 import type { Scope } from "./scope.ts";
 
-const patienceMs = 120_000;
 const binary = process.env.HELMR as string;
 
 /** Waits until something holds, for what gives no event. */
 export async function until(what: string, holds: () => unknown): Promise<void> {
-  for (const deadline = Date.now() + patienceMs; !(await holds()); await sleep(20))
+  for (const deadline = Date.now() + patience(120_000); !(await holds()); await sleep(20))
     assert.ok(Date.now() < deadline, `waited for too long: ${what}`);
 }
 

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { RunSnapshot, Wait } from "@helmr/sdk";
+import { patience } from "./engine.ts";
 import type { EventRecord } from "./installation.ts";
 import { ready, until } from "./own.ts";
 import type { Own } from "./own.ts";
@@ -97,7 +98,7 @@ export const noSandbox = (own: Own): Promise<void> =>
 
 /** The run's snapshot once it is over; it must succeed. */
 export async function succeeded(own: Own, id: string): Promise<RunSnapshot & { output: any }> {
-  const run = await own.client.runs.wait(id, { timeoutMs: 240_000 });
+  const run = await own.client.runs.wait(id, { timeoutMs: patience(240_000) });
   assert.equal(run.status, "succeeded", `${JSON.stringify(run.error)}\n${own.log.slice(-4000)}`);
   return run as RunSnapshot & { output: any };
 }

@@ -25,16 +25,17 @@ export const talks = task({
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
     const kept = connect(port, "127.0.0.1");
-    const lost = new Promise<unknown>((resolve) =>
-      kept.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code)),
+    const lost = new Promise<string>((resolve) =>
+      kept.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code as string)),
     );
     const before = await asked(kept);
     await ctx.wait.human({ displayText: "Still there?" });
+    const found = await Promise.race([asked(kept), lost]);
     const fresh = connect(port, "127.0.0.1");
     const after = await asked(fresh);
-    fresh.destroy();
+    for (const socket of [kept, fresh]) socket.destroy();
     server.close();
-    return { before, lost: await lost, after };
+    return { before, kept: found, after };
   },
 });
 

@@ -8,7 +8,6 @@ import { small } from "./_sandbox.ts";
 export const naps = task({
   id: "naps",
   sandbox: small,
-  maxDuration: "5s",
   run: async (event: { for?: string; until?: string }, ctx) => {
     const begun = Date.now();
     if (event.for !== undefined) await ctx.wait.for(event.for);
