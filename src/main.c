@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "cli/commands.h"
+#include "doctor.h"
 #include "server/server.h"
 #include "up.h"
 #include "worker/commands.h"
@@ -78,6 +79,7 @@ static void join_tables(void)
         {account_commands,  n_account_commands    },
         {server_commands,   n_server_commands     },
         {fleet_commands,    n_fleet_commands      },
+        {doctor_commands,   n_doctor_commands     },
         {worker_commands,   n_worker_commands     },
         {own_commands,      COUNT_OF(own_commands)},
     };

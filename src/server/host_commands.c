@@ -42,8 +42,7 @@ static void host_finish(struct host *host)
     arena_finish(&host->arena);
 }
 
-/* As `helmr up` chooses it. */
-static const char *find_data_dir(const struct invocation *invocation, struct arena *arena)
+const char *host_data_dir(const struct invocation *invocation, struct arena *arena)
 {
     const char *given = invocation_value(invocation, "data-dir");
     const char *shared = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -58,7 +57,7 @@ static const char *find_data_dir(const struct invocation *invocation, struct are
 
 static bool host_open(const struct invocation *invocation, struct host *host, struct error *err)
 {
-    const struct server_flags flags = {.data_dir = find_data_dir(invocation, &host->arena)};
+    const struct server_flags flags = {.data_dir = host_data_dir(invocation, &host->arena)};
     const struct server_config *config = &host->config;
     if (!server_config_load(&flags, &host->arena, &host->config, err))
         return false;

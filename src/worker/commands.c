@@ -17,11 +17,6 @@ static const struct option worker_options[] = {
     {0},
 };
 
-static const struct option doctor_options[] = {
-    {"json", 0, OPTION_FLAG, NULL, "one JSON document instead of lines"},
-    {0},
-};
-
 static const struct option bootstrap_options[] = {
     {"from", 0, OPTION_VALUE, "FILE", "take it from an OCI archive: no network is needed"},
     {"force", 0, OPTION_FLAG, NULL, "make it again even if it is there"},
@@ -75,10 +70,6 @@ const struct command worker_commands[] = {
      "Runs until SIGTERM. Enrols with HELMR_WORKER_BOOTSTRAP_TOKEN at its first contact with the\n"
      "server at HELMR_CONTROL_URL; afterwards its own credential is used.\n\n"
      "  HELMR_CONTROL_URL=https://helmr.example.com helmr worker --data-dir /var/lib/helmr\n",   worker_options,    data_dir, worker_command,          false, 0, 0},
-    {"doctor",          NULL,         "check this host: engines, network, disk, images",
-     "Every engine is proved by really starting a guest with it. Exit code 1 when a check "
-     "fails.\n\n"
-     "  helmr doctor\n  helmr doctor --json\n",                                                  doctor_options,    data_dir, doctor_command,          false, 0, 0},
     {"image bootstrap", "[REF]",      "make a base image locally, without a registry",
      "Makes node:VERSION-bookworm-slim or debian:bookworm-slim from distribution packages and "
      "keeps\n"

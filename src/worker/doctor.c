@@ -1,10 +1,6 @@
-/* `helmr doctor`: what this host can do, found out by doing it.
- *
- * One row per check: ok, warn or fail, what was checked, what was found and, where there is
- * one, the command that cures it. */
+/* The worker's half of `helmr doctor`: what this host can do, found out by doing it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,71 +9,41 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/findings.h"
 #include "base/own.h"
-#include "base/table.h"
 #include "engine/kvm.h"
 #include "image/image.h"
 #include "worker/commands.h"
 #include "worker/host_open.h"
 #include "worker/worker.h"
 
-enum { FINDINGS_MAX = 32, DETAIL_MAX = 640, LOW_DISK_MIB = 10 * 1024, OUTPUT_MAX = 1024 * 1024 };
-
-enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_FAIL };
-
-struct finding {
-    enum level level;
-    char check[48];
-    char detail[DETAIL_MAX];
-    char cure[256];
-};
+enum { LOW_DISK_MIB = 10 * 1024 };
 
 struct doctor {
-    struct finding findings[FINDINGS_MAX];
-    size_t n;
+    struct findings *findings;
     struct worker worker; /* enough of one to start guests */
     struct worker_settings settings;
     bool has_engine;
 };
-
-static const char *const level_names[] = {"ok", "warn", "fail"};
-
-static void PRINTF_LIKE(5, 6) find(struct doctor *doctor, enum level level, const char *check,
-                                   const char *cure, const char *fmt, ...)
-{
-    struct finding *finding = &doctor->findings[doctor->n];
-    va_list args;
-
-    if (doctor->n == FINDINGS_MAX)
-        return;
-    doctor->n++;
-    finding->level = level;
-    snprintf(finding->check, sizeof finding->check, "%s", check);
-    snprintf(finding->cure, sizeof finding->cure, "%s", cure ? cure : "");
-    va_start(args, fmt);
-    vsnprintf(finding->detail, sizeof finding->detail, fmt, args);
-    va_end(args);
-}
 
 static void check_kernel(struct doctor *doctor)
 {
     struct utsname host;
 
     if (uname(&host) != 0) {
-        find(doctor, LEVEL_FAIL, "kernel", NULL, "uname: %s", strerror(errno));
+        findings_add(doctor->findings, FINDING_FAIL, "kernel", NULL, "uname: %s", strerror(errno));
         return;
     }
-    find(doctor, LEVEL_OK, "kernel", NULL, "%s %s", host.release, host.machine);
+    findings_add(doctor->findings, FINDING_OK, "kernel", NULL, "%s %s", host.release, host.machine);
 }
 
 static void check_privileges(struct doctor *doctor)
 {
     if (geteuid() == 0)
-        find(doctor, LEVEL_OK, "privileges", NULL, "root");
+        findings_add(doctor->findings, FINDING_OK, "privileges", NULL, "root");
     else
-        find(doctor, LEVEL_FAIL, "privileges", "sudo helmr doctor",
-             "not root: the gvisor and container engines need it");
+        findings_add(doctor->findings, FINDING_FAIL, "privileges", "sudo helmr doctor",
+                     "not root: the gvisor and container engines need it");
 }
 
 static void check_cgroups(struct doctor *doctor)
@@ -87,10 +53,14 @@ static void check_cgroups(struct doctor *doctor)
     bool v1 = access("/sys/fs/cgroup/memory", X_OK) == 0;
 
     if (v2 || v1)
-        find(doctor, LEVEL_OK, "cgroups", NULL, "%s", v2 ? "v2" : hybrid ? "v1 with v2" : "v1");
+        findings_add(doctor->findings, FINDING_OK, "cgroups", NULL, "%s",
+                     v2       ? "v2"
+                     : hybrid ? "v1 with v2"
+                              : "v1");
     else
-        find(doctor, LEVEL_FAIL, "cgroups", "mount -t cgroup2 none /sys/fs/cgroup",
-             "no cgroup hierarchy with a memory controller is mounted");
+        findings_add(doctor->findings, FINDING_FAIL, "cgroups",
+                     "mount -t cgroup2 none /sys/fs/cgroup",
+                     "no cgroup hierarchy with a memory controller is mounted");
 }
 
 static void check_kvm(struct doctor *doctor)
@@ -98,9 +68,9 @@ static void check_kvm(struct doctor *doctor)
     char reason[256];
 
     if (kvm_probe(reason, sizeof reason))
-        find(doctor, LEVEL_OK, "/dev/kvm", NULL, "%s", reason);
+        findings_add(doctor->findings, FINDING_OK, "/dev/kvm", NULL, "%s", reason);
     else
-        find(doctor, LEVEL_WARNING, "/dev/kvm", NULL, "%s", reason);
+        findings_add(doctor->findings, FINDING_WARNING, "/dev/kvm", NULL, "%s", reason);
 }
 
 static void check_disk(struct doctor *doctor)
@@ -108,13 +78,13 @@ static void check_disk(struct doctor *doctor)
     struct statvfs disk;
 
     if (statvfs(doctor->settings.data_dir, &disk) != 0) {
-        find(doctor, LEVEL_FAIL, "data directory", NULL, "%s: %s", doctor->settings.data_dir,
-             strerror(errno));
+        findings_add(doctor->findings, FINDING_FAIL, "data directory", NULL, "%s: %s",
+                     doctor->settings.data_dir, strerror(errno));
         return;
     }
     long long free_mib = (long long)(disk.f_bavail * (disk.f_frsize / 1024) / 1024);
-    find(doctor, free_mib < LOW_DISK_MIB ? LEVEL_WARNING : LEVEL_OK, "data directory", NULL,
-         "%s, %lld MiB free", doctor->settings.data_dir, free_mib);
+    findings_add(doctor->findings, free_mib < LOW_DISK_MIB ? FINDING_WARNING : FINDING_OK,
+                 "data directory", NULL, "%s, %lld MiB free", doctor->settings.data_dir, free_mib);
 }
 
 static void check_platform(struct doctor *doctor)
@@ -122,9 +92,10 @@ static void check_platform(struct doctor *doctor)
     struct error err;
 
     if (platform_prepare(doctor->settings.images_dir, &doctor->worker.platform, &err))
-        find(doctor, LEVEL_OK, "guest files", NULL, "sha256:%s", doctor->worker.platform.digest);
+        findings_add(doctor->findings, FINDING_OK, "guest files", NULL, "sha256:%s",
+                     doctor->worker.platform.digest);
     else
-        find(doctor, LEVEL_FAIL, "guest files", "make", "%s", err.text);
+        findings_add(doctor->findings, FINDING_FAIL, "guest files", "make", "%s", err.text);
 }
 
 static void check_guest_files(struct doctor *doctor)
@@ -134,11 +105,14 @@ static void check_guest_files(struct doctor *doctor)
     struct error err;
 
     if (!guest_files_find(folder[0] ? folder : NULL, &files, &err)) {
-        find(doctor, LEVEL_WARNING, "microVM kernel", "make vm", "%s", err.text);
+        findings_add(doctor->findings, FINDING_WARNING, "microVM kernel", "make vm", "%s",
+                     err.text);
         return;
     }
-    find(doctor, LEVEL_OK, "microVM kernel", NULL, "sha256:%s", files.kernel_digest);
-    find(doctor, LEVEL_OK, "microVM initramfs", NULL, "sha256:%s", files.initrd_digest);
+    findings_add(doctor->findings, FINDING_OK, "microVM kernel", NULL, "sha256:%s",
+                 files.kernel_digest);
+    findings_add(doctor->findings, FINDING_OK, "microVM initramfs", NULL, "sha256:%s",
+                 files.initrd_digest);
 }
 
 static void check_base_image(struct doctor *doctor)
@@ -149,15 +123,15 @@ static void check_base_image(struct doctor *doctor)
     struct error err;
 
     if (!image_store_open(doctor->settings.work_dir, &store, &err)) {
-        find(doctor, LEVEL_FAIL, "image store", NULL, "%s", err.text);
+        findings_add(doctor->findings, FINDING_FAIL, "image store", NULL, "%s", err.text);
         return;
     }
     if (image_find(store, "node:24-bookworm-slim", &arena, &image, &err))
-        find(doctor, LEVEL_OK, "node base image", NULL, "%s", image.digest);
+        findings_add(doctor->findings, FINDING_OK, "node base image", NULL, "%s", image.digest);
     else
-        find(doctor, LEVEL_WARNING, "node base image",
-             "helmr image bootstrap node:24-bookworm-slim",
-             "not made yet; the first deploy makes it");
+        findings_add(doctor->findings, FINDING_WARNING, "node base image",
+                     "helmr image bootstrap node:24-bookworm-slim",
+                     "not made yet; the first deploy makes it");
     image_store_close(store);
 }
 
@@ -166,11 +140,14 @@ static void check_network(struct doctor *doctor)
     struct error err;
 
     if (!doctor->settings.network_enabled)
-        find(doctor, LEVEL_WARNING, "network", NULL, "off: HELMR_WORKER_NETWORK=none");
+        findings_add(doctor->findings, FINDING_WARNING, "network", NULL,
+                     "off: HELMR_WORKER_NETWORK=none");
     else if (engine_host_network_preflight(doctor->worker.host, &err))
-        find(doctor, LEVEL_OK, "network", NULL, "namespace, rules and DNS work");
+        findings_add(doctor->findings, FINDING_OK, "network", NULL,
+                     "namespace, rules and DNS work");
     else
-        find(doctor, LEVEL_FAIL, "network", "apt-get install nftables", "%s", err.text);
+        findings_add(doctor->findings, FINDING_FAIL, "network", "apt-get install nftables", "%s",
+                     err.text);
 }
 
 static void check_engine(struct doctor *doctor, const struct engine *engine)
@@ -184,17 +161,17 @@ static void check_engine(struct doctor *doctor, const struct engine *engine)
     bool is_slow = is_machine && !result.accelerated;
     if (result.usable) {
         doctor->has_engine |= !engine->by_name_only && !is_slow;
-        find(doctor, LEVEL_OK, check, NULL, "%s, a guest was started%s%s%s",
-             engine_grade_name(engine->grade),
-             is_slow      ? " without KVM, which is slow"
-             : is_machine ? " with KVM"
-                          : "",
-             result.saves ? ", saved and brought back" : "; runs that wait stay in memory",
-             engine->by_name_only || is_slow ? "; only by name" : "");
+        findings_add(doctor->findings, FINDING_OK, check, NULL, "%s, a guest was started%s%s%s",
+                     engine_grade_name(engine->grade),
+                     is_slow      ? " without KVM, which is slow"
+                     : is_machine ? " with KVM"
+                                  : "",
+                     result.saves ? ", saved and brought back" : "; runs that wait stay in memory",
+                     engine->by_name_only || is_slow ? "; only by name" : "");
         return;
     }
-    find(doctor, LEVEL_WARNING, check, result.cure, "%s, not usable: %s",
-         engine_grade_name(engine->grade), result.reason);
+    findings_add(doctor->findings, FINDING_WARNING, check, result.cure, "%s, not usable: %s",
+                 engine_grade_name(engine->grade), result.reason);
 }
 
 /* Guests are started below a directory of doctor's own, so that it works beside a worker. */
@@ -208,7 +185,7 @@ static void check_engines(struct doctor *doctor)
         return;
     if (!directory_make(work_dir, 0700, &err) ||
         !host_open(&doctor->settings, work_dir, 2, &doctor->worker.host, &err)) {
-        find(doctor, LEVEL_FAIL, "host", NULL, "%s", err.text);
+        findings_add(doctor->findings, FINDING_FAIL, "host", NULL, "%s", err.text);
         return;
     }
     check_network(doctor);
@@ -216,56 +193,18 @@ static void check_engines(struct doctor *doctor)
         check_engine(doctor, engines[i]);
     engine_host_close(doctor->worker.host);
     if (!folder_remove(work_dir, &err))
-        find(doctor, LEVEL_WARNING, "host", NULL, "%s", err.text);
+        findings_add(doctor->findings, FINDING_WARNING, "host", NULL, "%s", err.text);
     if (!doctor->has_engine)
-        find(doctor, LEVEL_FAIL, "engines", "apt-get install runsc",
-             "no engine can run tasks here");
+        findings_add(doctor->findings, FINDING_FAIL, "engines", "apt-get install runsc",
+                     "no engine can run tasks here");
 }
 
-static bool print_json(const struct doctor *doctor, struct error *err)
-{
-    AUTO(buf_finish) struct buf text = {.max = OUTPUT_MAX};
-    struct json_writer writer = json_begin(&text);
-
-    json_open(&writer, NULL);
-    json_open_list(&writer, "checks");
-    for (size_t i = 0; i < doctor->n; i++) {
-        const struct finding *finding = &doctor->findings[i];
-        json_open(&writer, NULL);
-        json_string(&writer, "level", level_names[finding->level]);
-        json_string(&writer, "check", finding->check);
-        json_string(&writer, "detail", finding->detail);
-        if (finding->cure[0])
-            json_string(&writer, "cure", finding->cure);
-        json_close(&writer);
-    }
-    json_close_list(&writer);
-    json_close(&writer);
-    if (!json_end(&writer, err))
-        return false;
-    printf("%.*s\n", (int)text.len, text.bytes);
-    return true;
-}
-
-static void print_lines(const struct doctor *doctor)
-{
-    static const char *const columns[] = {"RESULT", "CHECK", "DETAIL", "CURE"};
-    AUTO(table_finish) struct table table;
-
-    table_init(&table, columns, COUNT_OF(columns));
-    for (size_t i = 0; i < doctor->n; i++) {
-        const struct finding *finding = &doctor->findings[i];
-        const struct str cells[] = {str_of(level_names[finding->level]), str_of(finding->check),
-                                    str_of(finding->detail), str_of(finding->cure)};
-        table_row(&table, cells);
-    }
-    table_print(&table, stdout, isatty(STDOUT_FILENO));
-}
-
-bool doctor_command(const struct invocation *invocation, int *exit_code, struct error *err)
+bool worker_doctor(const struct invocation *invocation, struct findings *findings,
+                   struct error *err)
 {
     static struct doctor doctor;
 
+    doctor.findings = findings;
     if (!worker_settings_read_host(invocation, &doctor.settings, err) ||
         !directory_make(doctor.settings.data_dir, 0755, err) ||
         !directory_make(doctor.settings.work_dir, 0700, err))
@@ -283,13 +222,5 @@ bool doctor_command(const struct invocation *invocation, int *exit_code, struct 
     check_base_image(&doctor);
     check_engines(&doctor);
     worker_settings_finish(&doctor.settings);
-
-    *exit_code = 0;
-    for (size_t i = 0; i < doctor.n; i++)
-        if (doctor.findings[i].level == LEVEL_FAIL)
-            *exit_code = 1;
-    if (invocation_has(invocation, "json"))
-        return print_json(&doctor, err);
-    print_lines(&doctor);
     return true;
 }

@@ -895,6 +895,28 @@ def init_makes_a_project_and_overwrites_nothing():
     assert package["name"] == "old" and package["type"] == "commonjs" and package["private"]
 
 
+def checks_of(*args):
+    done = helmr("doctor", "--server", "--json", *args)
+    found = {row["check"]: row["level"] for row in json.loads(done.stdout)["checks"]}
+    assert done.returncode == (1 if "fail" in found.values() else 0), done
+    return {check: level for check, level in found.items() if check != "clock"}
+
+
+@test
+def the_doctor_looks_at_the_server_and_makes_nothing():
+    data = ["--data-dir", str(up.data)]
+    well = {"keys": "ok", "database": "ok", "store": "ok", "API": "ok"}
+    assert checks_of(*data) == well
+    key = up.data / "keys/master"
+    key.chmod(0o644)
+    assert checks_of(*data) == {**well, "keys": "fail"}
+    key.chmod(0o600)
+    empty = WORK / "empty"
+    empty.mkdir()
+    assert checks_of("--data-dir", str(empty)) == {"server": "fail"}
+    assert list(empty.iterdir()) == []
+
+
 @test
 def a_damaged_configuration_is_named():
     broken = WORK / "broken"
