@@ -225,8 +225,11 @@ bool public_token_create(struct call *call, struct response *res, struct error *
     return json_end(&json, err);
 }
 
-static bool may_revoke(struct call *call, struct tx *tx, const char *id, struct error *err)
+/* Whoever reads live with it looks again, and is not let. */
+static bool take_back(struct call *call, struct tx *tx, const char *id, struct wakes *wakes,
+                      struct error *err)
 {
+    struct str session;
     struct rows rows;
 
     if (!STORE(tx, &public_access_token_scope, call->arena, &rows, err,
@@ -236,19 +239,26 @@ static bool may_revoke(struct call *call, struct tx *tx, const char *id, struct 
         return error_set(err, ERR_NOT_FOUND, "there is no public access token %s", id);
     const struct scope_rule *rule =
         find_rule(row_str(&rows, 0, PUBLIC_ACCESS_TOKEN_SCOPE_SCOPE_TYPE));
-    return !rule || check_rule(call, rule, err);
+    if (rule && !check_rule(call, rule, err))
+        return false;
+    if (json_find_text(row_str(&rows, 0, PUBLIC_ACCESS_TOKEN_SCOPE_SCOPE), "session_id",
+                       call->arena, &session))
+        wakes_add(wakes, "session:", arena_text(call->arena, session));
+    return STORE(tx, &public_access_token_revoke, NULL, NULL, err, V_TEXT(call_environment(call)),
+                 V_TEXT(id), V_INT(time_now_ms()));
 }
 
 bool public_token_delete(struct call *call, struct response *res, struct error *err)
 {
+    struct server *server = server_of(call);
+    struct wakes wakes = {0};
     char id[ID_TEXT];
     AUTO_TX tx = NULL;
 
-    if (!call_id(call, 0, id, err) || !store_begin(server_of(call)->store, &tx, err) ||
-        !may_revoke(call, tx, id, err) ||
-        !STORE(tx, &public_access_token_revoke, NULL, NULL, err, V_TEXT(call_environment(call)),
-               V_TEXT(id), V_INT(time_now_ms())) ||
-        !audit_call(tx, call, "public_token.revoke", str_of(id), err) || !store_commit(&tx, err))
+    if (!call_id(call, 0, id, err) || !store_begin(server->store, &tx, err) ||
+        !take_back(call, tx, id, &wakes, err) ||
+        !audit_call(tx, call, "public_token.revoke", str_of(id), err) ||
+        !hub_commit(&server->hub, &tx, &wakes, err))
         return false;
     response_empty(res, 204);
     return true;

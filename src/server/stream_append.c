@@ -39,6 +39,19 @@ static bool append_input(struct tx *tx, const struct stream_ref *ref,
     return true;
 }
 
+/* What became of it the first time. */
+static bool look_again(struct tx *tx, struct stream_appended *made, struct arena *arena,
+                       struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &continuation_find, arena, &rows, err, V_TEXT(made->record.id)))
+        return false;
+    made->continuation =
+        continuation_status_name(rows.n_rows > 0 ? CONTINUE_DUPLICATE : CONTINUE_NOT);
+    return true;
+}
+
 bool stream_append(struct tx *tx, const struct stream_ref *ref, const struct stream_entry *entry,
                    struct arena *arena, struct stream_appended *made, struct wakes *wakes,
                    struct error *err)
@@ -50,10 +63,8 @@ bool stream_append(struct tx *tx, const struct stream_ref *ref, const struct str
         !stream_check(tx, ref, arena, err) ||
         !stream_find_key(tx, ref, entry, arena, &made->record, &made->is_cached, err))
         return false;
-    if (made->is_cached) {
-        made->continuation = ref->direction == STREAM_INPUT ? "duplicate" : NULL;
-        return true;
-    }
+    if (made->is_cached)
+        return ref->direction == STREAM_OUTPUT || look_again(tx, made, arena, err);
     if (!task_session_is_open(&session, time_now_ms(), err))
         return false;
     if (ref->direction == STREAM_OUTPUT)

@@ -174,7 +174,7 @@ SERVICE_TEST(a_key_holds_for_ever_and_for_one_record)
                             "{\"data\":{\"b\":2, \"a\":1},\"idempotency_key\":\"k\"}"),
                  200);
     CHECK_STR(service_text(service, "record.id"), id);
-    CHECK_STR(service_text(service, "continuation_status"), "duplicate");
+    CHECK_STR(service_text(service, "continuation_status"), "");
     CHECK(service_says(service, "\"is_cached\":true"));
     CHECK_STATUS(service,
                  scene_post(&scene, "inputs/chat",
@@ -315,6 +315,31 @@ SERVICE_TEST(a_live_stream_goes_on_where_it_was_cut_until_the_session_ends)
     pthread_join(second.thread, NULL);
     CHECK(second.status == 200);
     CHECK(is_run_of(&second, 61, 71));
+}
+
+SERVICE_TEST(a_live_stream_ends_when_its_token_is_revoked)
+{
+    struct scene scene;
+    CHECK(scene_set(service, &scene));
+    CHECK_STATUS(service, scene_post(&scene, "outputs/log", "{\"data\":1}"), 201);
+    const char *scope = arena_printf(&service->arena,
+                                     "{\"scope\":{\"type\":\"session.output.read\","
+                                     "\"session_id\":\"%s\"}}",
+                                     scene.session);
+    CHECK_STATUS(service,
+                 service_ask(service, scene.key, "POST", "/api/public-access-tokens", scope), 201);
+    const char *bearer = service_text(service, "public_access_token");
+    const char *grant =
+        arena_printf(&service->arena, "/api/public-access-tokens/%s", service_text(service, "id"));
+    const char *path =
+        arena_printf(&service->arena, "/api/v1/sessions/%s/outputs/log", scene.session);
+    struct listener listener = {service, bearer, path};
+    CHECK(listen_start(&listener));
+    while (listener.n_heard < 1)
+        sched_yield();
+    CHECK_STATUS(service, service_ask(service, scene.key, "DELETE", grant, NULL), 204);
+    pthread_join(listener.thread, NULL);
+    CHECK(listener.status == 200 && listener.n_heard == 1);
 }
 
 struct writer {

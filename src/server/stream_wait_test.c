@@ -269,8 +269,13 @@ SERVICE_TEST(a_session_goes_on_with_what_its_runs_left_unread)
     CHECK_STATUS(service, scene_send(&scene, 2), 201);
     CHECK_STR(service_text(service, "continuation_status"), "");
     CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
-    CHECK_STATUS(service, scene_send(&scene, 3), 201);
-    CHECK_STR(service_text(service, "continuation_status"), "created");
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(service,
+                     scene_post(&scene, "inputs/chat",
+                                "{\"data\":{\"n\":3},\"idempotency_key\":\"three\"}"),
+                     i == 0 ? 201 : 200);
+        CHECK_STR(service_text(service, "continuation_status"), i == 0 ? "created" : "duplicate");
+    }
     const char *record = service_text(service, "record.id");
 
     CHECK(next_turn(&scene));

@@ -82,8 +82,8 @@ WHERE id = $1 AND (max_uses IS NULL OR uses < max_uses);
 -- name: public_access_token_is_live (id, now) -> one
 SELECT 1 FROM public_access_tokens WHERE id = $1 AND revoked_ms IS NULL AND expires_ms > $2;
 
--- name: public_access_token_scope (environment, id) -> scope_type
-SELECT scope_type FROM public_access_tokens WHERE environment_id = $1 AND id = $2;
+-- name: public_access_token_scope (environment, id) -> scope_type, scope
+SELECT scope_type, scope FROM public_access_tokens WHERE environment_id = $1 AND id = $2;
 
 -- name: public_access_token_revoke (environment, id, now)
 UPDATE public_access_tokens SET revoked_ms = coalesce(revoked_ms, $3)
