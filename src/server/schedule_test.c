@@ -2,13 +2,10 @@
  * scheduler, some of it far ahead of the server's own. */
 #include "server/schedule_store.h"
 
-#include <pthread.h>
-
 #include "base/json.h"
 #include "base/time.h"
 #include "server/input.h"
 #include "server/service_suite.h"
-#include "server/sweep.h"
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
@@ -22,8 +19,6 @@ NUMBER(failures_of, "SELECT failures FROM schedules WHERE id = $1");
 NUMBER(due_of, "SELECT due_ms FROM schedules WHERE id = $1");
 NUMBER(next_of, "SELECT next_fire_ms FROM schedules WHERE id = $1");
 NUMBER(runs_in, "SELECT count(*) FROM runs WHERE environment_id = $1 AND reason = 'schedule'");
-NUMBER(fires_in, "SELECT count(*) FROM schedule_fires f JOIN schedules s ON s.id = f.schedule_id "
-                 "WHERE s.environment_id = $1");
 NUMBER(left_in, "SELECT count(*) FROM schedules WHERE environment_id = $1");
 
 CHANGE(lose_task, "UPDATE deployment_tasks SET task_id = 'gone' WHERE deployment_id = $1 "
@@ -372,6 +367,48 @@ SERVICE_TEST(one_whose_task_is_gone_is_errored_and_others_fire)
     CHECK_STR(service_text(service, "last_error"), "");
 }
 
+CHANGE(record_slot,
+       "INSERT INTO schedule_fires (schedule_id, generation, fire_ms, run_id, created_ms) "
+       "SELECT id, generation, next_fire_ms, 'another', 1 FROM schedules WHERE id = $1");
+
+SERVICE_TEST(a_slot_that_is_recorded_starts_nothing)
+{
+    const char *key = prepare(service);
+    const char *id = create(service, key, "k", NIGHTLY);
+    int64_t slot = number(service, &next_of, id);
+    CHECK(service_change(service, &record_slot, &V_TEXT(id), 1, 1));
+    schedules_fire(service->server, slot);
+    CHECK(number(service, &runs_in, service->environment_id) == 0);
+    CHECK(number(service, &next_of, id) == slot + DAY_MS);
+}
+
+/* From now on a second run of the task cannot be written. */
+static bool refuse_plain(struct service *service)
+{
+    static const char sql[] = "CREATE UNIQUE INDEX one_plain ON runs (task_id) "
+                              "WHERE task_id = 'plain'";
+    static const struct query query = {"test_refuse_plain", 0, 0, SAME_ON_BOTH(sql)};
+    struct error err;
+    AUTO_TX tx = NULL;
+
+    return store_begin(service->server->store, &tx, &err) &&
+           store_run(tx, &query, NULL, 0, NULL, NULL, &err) && store_commit(&tx, &err);
+}
+
+SERVICE_TEST(one_that_cannot_be_written_holds_up_no_other)
+{
+    const char *key = prepare(service);
+    const char *stuck = create(service, key, "stuck", "\"task\":\"plain\",\"cron\":\"0 3 * * *\"");
+    const char *fine = create(service, key, "fine", NIGHTLY);
+    CHECK(*service_start_run(service, key, "plain", NULL));
+    CHECK(refuse_plain(service));
+    schedules_fire(service->server, number(service, &next_of, fine));
+    CHECK(number(service, &fires_of, fine) == 1);
+    CHECK(number(service, &fires_of, stuck) == 0 && number(service, &failures_of, stuck) == 1);
+    CHECK_STR(text_of(service, key, stuck, "status"), "active");
+    CHECK(*service_text(service, "last_error"));
+}
+
 SERVICE_TEST(the_offset_of_a_schedule_is_its_own_and_stays)
 {
     struct server_config config = *service->server->config;
@@ -422,53 +459,6 @@ SERVICE_TEST(schedules_go_with_their_environment)
                              "/api/projects/main/environments/brief", NULL),
                  204);
     CHECK(number(service, &left_in, brief) == 0 && number(service, &fires_of, id) == 0);
-}
-
-enum { CROWD = 1000 };
-
-static const char crowd_sql[] =
-    "INSERT INTO schedules (id, environment_id, type, deduplication_key, task_id, cron, timezone, "
-    "status, next_fire_ms, due_ms, created_ms, updated_ms) "
-    "SELECT $1 || lpad(CAST(n AS TEXT), 12, '0'), CAST($2 AS TEXT), 'imperative', "
-    "'k' || CAST(n AS TEXT), 'hello', '0 3 * * *', 'UTC', 'active', $3, $3, $3, $3 "
-    "FROM generate_series(1, 1000) n";
-static const struct query crowd = {"test_crowd", 3, 0, SAME_ON_BOTH(crowd_sql)};
-
-static void *fire_now(void *arg)
-{
-    schedules_fire(arg, time_now_ms());
-    return NULL;
-}
-
-TEST(two_servers_fire_each_of_a_thousand_once)
-{
-    const char *skip = NULL;
-    struct service *first = service_start(ON_POSTGRES, &skip);
-    if (!first)
-        SKIP(skip);
-    struct service *second = service_start_beside(first);
-    const struct value params[] = {V_TEXT("0190a000-0000-7000-8000-"),
-                                   V_TEXT(first->environment_id), V_INT(time_now_ms() - 1)};
-    pthread_t threads[2];
-    int64_t runs = 0, fires = 0;
-
-    if (*prepare(first) && service_change(first, &crowd, params, COUNT_OF(params), CROWD)) {
-        /* Besides the sweepers of both. */
-        pthread_create(&threads[0], NULL, fire_now, first->server);
-        pthread_create(&threads[1], NULL, fire_now, second->server);
-        pthread_join(threads[0], NULL);
-        pthread_join(threads[1], NULL);
-        /* What a sweeper took may still be on its way. */
-        sweeper_stop(first->server->sweeper);
-        sweeper_stop(second->server->sweeper);
-        first->server->sweeper = second->server->sweeper = NULL;
-        fire_now(first->server);
-        runs = number(first, &runs_in, first->environment_id);
-        fires = number(first, &fires_in, first->environment_id);
-    }
-    service_stop(second);
-    service_stop(first);
-    CHECK(runs == CROWD && fires == CROWD);
 }
 
 TEST_MAIN()
