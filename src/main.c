@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/command.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -182,26 +183,24 @@ static size_t find_group(const char *words, struct command *group)
  * both words. */
 static void print_help(int argc, char **argv, const struct command *command)
 {
-    struct command *group = alloc(n_table * sizeof *group);
-    char words[WORD_MAX * 4] = "";
+    AUTO(arena_finish) struct arena arena = {0};
+    struct command *group = arena_array(&arena, n_table, sizeof *group);
+    const char *words = "";
     size_t n = 0;
 
     for (int i = 1; i < argc && !command; i++) {
-        char longer[sizeof words];
-
         if (argv[i][0] == '-')
             continue;
-        snprintf(longer, sizeof longer, "%s%s%.*s", words, *words ? " " : "", WORD_MAX, argv[i]);
+        const char *longer = arena_printf(&arena, "%s%s%s", words, *words ? " " : "", argv[i]);
         size_t found = find_group(longer, group);
         if (found == 0)
             break;
         n = found;
-        memcpy(words, longer, sizeof words);
+        words = longer;
     }
     if (n > 0)
         n = find_group(words, group);
     command_print_help(n > 0 ? group : table, n > 0 ? n : n_table, command, stdout);
-    free(group);
 }
 
 /* The server reads these settings for itself, from its file too. */
