@@ -181,7 +181,7 @@ const security: Row[] = [
     what: "start with and without a workspace",
     by: [
       "sessions: a workspace is written by one session at a time",
-      "src/server/task_session_test.c: workspace_sandbox_incompatible",
+      "src/server/task_session_life_test.c: workspace_sandbox_incompatible",
     ],
   },
   { id: "E7", what: "workers tell what they have", run: other.describesWorkers },
