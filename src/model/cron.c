@@ -30,12 +30,14 @@ static bool refuse(const struct field *field, struct str text, const char *why, 
 static bool read_number(struct str text, int *value)
 {
     *value = 0;
+    if (text.len < 1 || text.len > 3)
+        return false;
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] < '0' || text.ptr[i] > '9')
             return false;
         *value = *value * 10 + (text.ptr[i] - '0');
     }
-    return text.len >= 1 && text.len <= 3;
+    return true;
 }
 
 static bool read_value(const struct field *field, struct str text, int *value, struct error *err)
