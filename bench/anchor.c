@@ -29,29 +29,29 @@ static const struct source {
 } sources[] = {
     {&workspace_insert,
      "SELECT w.id, w.environment_id, w.deployment_id, w.sandbox_id, w.fingerprint, w.created_ms"
-     " FROM runs r JOIN workspaces w ON w.id = r.workspace_id"                       },
+     " FROM runs r JOIN workspaces w ON w.id = r.workspace_id"                        },
     {&session_insert,
      "SELECT s.id, s.environment_id, s.task_id, s.initial_deployment_id, s.workspace_id,"
      " s.current_run_id, s.external_id, s.start_fingerprint, s.request, s.metadata, s.tags,"
-     " s.expires_ms, s.created_ms FROM runs r JOIN sessions s ON s.id = r.session_id"},
+     " s.expires_ms, s.created_ms FROM runs r JOIN sessions s ON s.id = r.session_id" },
     {&run_insert,
      "SELECT r.id, r.environment_id, r.session_id, r.workspace_id, r.deployment_id,"
      " r.deployment_task_id, r.lane_id, r.task_id, r.reason, r.cause, r.queue, r.concurrency_key, "
      "r.priority,"
      " r.score_ms, r.ttl_ms, r.expires_ms, r.max_duration_seconds, r.retry_policy, r.secrets,"
      " r.secret_names, r.metadata, r.tags, r.trace_id, r.api_version, r.sdk_version, r.cli_version,"
-     " r.created_ms, r.turn_index, r.previous_run_id, r.base_version_id FROM runs r" },
+     " r.created_ms, r.turn_index, r.previous_run_id, r.base_version_id FROM runs r"  },
     {&run_values_insert,
-     "SELECT v.run_id, v.payload FROM runs r JOIN run_values v ON v.run_id = r.id"   },
+     "SELECT v.run_id, v.payload FROM runs r JOIN run_values v ON v.run_id = r.id"    },
     {&ready_insert,
-     "SELECT y.id, y.kind, y.subject_id, y.lane_id, y.score_ms, y.not_before_ms, y.ttl_ms,"
-     " y.cpu_millis, y.memory_mib, y.disk_mib, y.min_grade, y.arch"
-     " FROM runs r JOIN ready y ON y.subject_id = r.id"                              },
+     "SELECT y.id, y.kind, y.subject_id, y.lane_id, y.shape_id, y.score_ms, y.not_before_ms,"
+     " y.is_due, y.ttl_ms FROM runs r JOIN ready y ON y.subject_id = r.id"            },
+    {&head_offer,        "SELECT y.id FROM runs r JOIN ready y ON y.subject_id = r.id"},
     {&run_event_insert,
      "SELECT e.run_id, e.cursor, e.id, e.attempt, e.kind, e.at_ms, e.category, e.severity, "
      "e.source,"
      " e.redaction_class, e.attributes FROM runs r JOIN run_events e ON e.run_id = r.id"
-     " AND e.cursor = 1"                                                             },
+     " AND e.cursor = 1"                                                              },
 };
 
 struct statement {

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "model/deployment_state.h"
 #include "server/event.h"
+#include "server/queue.h"
 #include "store/queries.h"
 
 enum { ERROR_MAX = 256 * 1024 };
@@ -127,14 +128,12 @@ bool deployment_end_failed(struct tx *tx, const char *id, int on,
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct deployment_row row = {0};
-    struct rows rows;
 
     if (!load(tx, id, &arena, &row, err))
         return false;
     const char *before = deployment_state_name(row.state);
     note(id, &row, wakes);
-    return move(&row, (enum deployment_event)on, err) &&
-           STORE(tx, &ready_delete, &arena, &rows, err, V_TEXT(id)) &&
+    return move(&row, (enum deployment_event)on, err) && queue_remove(tx, id, err) &&
            write_failed(tx, id, before, fault, err);
 }
 
@@ -144,18 +143,23 @@ static bool queue_again(struct tx *tx, const char *id, const char *lane_id, cons
     AUTO(arena_finish) struct arena arena = {0};
     AUTO(buf_finish) struct buf text = {.max = 4096};
     struct json_writer json = json_begin(&text);
-    char ready_id[ID_TEXT];
+    const struct queue_item item = {
+        .kind = "build",
+        .subject_id = id,
+        .lane_id = lane_id,
+        .environment_id = row->environment_id,
+        .score_ms = row->created_ms,
+        .not_before_ms = time_now_ms(),
+    };
     struct rows rows;
 
-    id_make(ready_id);
     json_open(&json, NULL);
     json_string(&json, "reason", reason);
     json_int(&json, "build_number", row->build_number);
     json_close(&json);
     return STORE(tx, &deployment_requeue, &arena, &rows, err, V_TEXT(id), V_TEXT(before),
                  V_INT(time_now_ms())) &&
-           STORE(tx, &build_requeue, &arena, &rows, err, V_TEXT(ready_id), V_TEXT(id),
-                 V_TEXT(lane_id), V_INT(row->created_ms), V_INT(time_now_ms())) &&
+           queue_put(tx, &item, err) &&
            append(tx, id, "deployment.build.requeued", "control", "warn", &json, &text, err);
 }
 

@@ -17,14 +17,12 @@
 #include "server/handlers.h"
 #include "server/input.h"
 #include "server/object_store.h"
+#include "server/queue.h"
 #include "store/queries.h"
 
 enum { METADATA_MAX = 1024 * 1024, ENV_MAX = 128, ENV_BYTES_MAX = 256 * 1024, FORMAT = 2 };
 
 #define SOURCE_MAX (512 * UINT64_C(1024) * 1024)
-
-/* What a build is thought to need until it says otherwise. */
-enum { BUILD_CPU_MILLIS = 1000, BUILD_MEMORY_MIB = 1024, BUILD_DISK_MIB = 4096 };
 
 struct metadata {
     struct str content_hash;
@@ -155,21 +153,25 @@ static bool insert_deployment(struct upload *upload, struct tx *tx, const char *
                  V_STR_OR_NULL(cli), V_INT(now));
 }
 
-static bool insert_ready(struct upload *upload, struct tx *tx, const char *id,
-                         const struct rows *environment, int64_t now, struct error *err)
+static bool put_in_queue(struct upload *upload, struct tx *tx, const char *id, int64_t now,
+                         struct error *err)
 {
-    char lane_id[ID_TEXT], ready_id[ID_TEXT];
+    char lane_id[ID_TEXT];
     struct rows lane;
     id_make(lane_id);
-    id_make(ready_id);
     if (!STORE(tx, &lane_upsert, upload->call->arena, &lane, err, V_TEXT(lane_id),
                V_TEXT(call_environment(upload->call)), V_TEXT("build"), V_TEXT("builds"),
-               V_TEXT(""), V_NULL))
+               V_TEXT(""), V_NULL, V_INT(now)))
         return false;
-    return STORE(tx, &ready_insert, NULL, NULL, err, V_TEXT(ready_id), V_TEXT("build"), V_TEXT(id),
-                 V_STR(row_str(&lane, 0, LANE_UPSERT_ID)), V_INT(now), V_INT(now), V_NULL,
-                 V_INT(BUILD_CPU_MILLIS), V_INT(BUILD_MEMORY_MIB), V_INT(BUILD_DISK_MIB),
-                 *row_value(environment, 0, ENVIRONMENT_LOCK_MIN_GRADE), V_NULL);
+    const struct queue_item item = {
+        .kind = "build",
+        .subject_id = id,
+        .lane_id = row_text(&lane, 0, LANE_UPSERT_ID),
+        .environment_id = call_environment(upload->call),
+        .score_ms = now,
+        .not_before_ms = now,
+    };
+    return queue_put(tx, &item, err);
 }
 
 static bool insert_event(const struct upload *upload, struct tx *tx, const char *id,
@@ -208,8 +210,8 @@ static bool insert(struct upload *upload, struct tx *tx, char id[ID_TEXT], bool 
     wakes_add(wakes, "g", row_text(&locked, 0, ENVIRONMENT_LOCK_GROUP_ID));
     wakes_add(wakes, "env:", call_environment(call));
     wakes_add(wakes, "deployment:", id);
-    return insert_deployment(upload, tx, id, now, err) &&
-           insert_ready(upload, tx, id, &locked, now, err) && insert_event(upload, tx, id, err);
+    return insert_deployment(upload, tx, id, now, err) && put_in_queue(upload, tx, id, now, err) &&
+           insert_event(upload, tx, id, err);
 }
 
 static bool answer(struct upload *upload, struct tx *tx, const char *id, int status,

@@ -8,6 +8,7 @@
 #include "server/history.h"
 #include "server/outbox.h"
 #include "server/page.h"
+#include "server/queue.h"
 #include "server/schedule_store.h"
 #include "store/queries.h"
 
@@ -227,8 +228,7 @@ bool deployment_cancel_post(struct call *call, struct response *res, struct erro
     /* Its lease before itself: the order of the workers' reports. And once more, for a lease
      * that was granted while the deployment's row was waited for. */
     if (!outbox_revoke(tx, "build", id, body.reason, &wakes, err) ||
-        !fail_cancelled(call, tx, &rows, body.reason, err) ||
-        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(id)) ||
+        !fail_cancelled(call, tx, &rows, body.reason, err) || !queue_remove(tx, id, err) ||
         !outbox_revoke(tx, "build", id, body.reason, &wakes, err))
         return false;
 

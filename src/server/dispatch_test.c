@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "server/queue.h"
 #include "server/service_suite.h"
 #include "server/sweep.h"
 #include "server/worker_testing.h"
@@ -160,14 +161,11 @@ SERVICE_TEST(too_many_topics_wake_everyone)
         static const char queue[] = "UPDATE runs SET state = 'queued' WHERE id = $1";
         static const struct query lost = {"test_lose", 1, 0, SAME_ON_BOTH(lose)};
         static const struct query queued = {"test_queue", 1, 0, SAME_ON_BOTH(queue)};
-        char id[ID_TEXT];
         AUTO_TX tx = NULL;
-        id_make(id);
         CHECK(store_begin(service->server->store, &tx, &err));
         CHECK(STORE(tx, &lost, NULL, NULL, &err, V_TEXT(stage.worker.lease)) &&
               STORE(tx, &queued, NULL, NULL, &err, V_TEXT(stage.worker.subject)) &&
-              STORE(tx, &ready_insert_run, NULL, NULL, &err, V_TEXT(id),
-                    V_TEXT(stage.worker.subject), V_INT(0)));
+              queue_put_run(tx, stage.worker.subject, 0, NULL, &err));
         CHECK(hub_commit(&service->server->hub, &tx, &wakes, &err));
     }
     end_waiting(&waiting);
@@ -319,8 +317,8 @@ TEST(a_poll_at_one_server_is_woken_by_another)
 
 SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)
 {
-    static const char sql[] = "UPDATE lanes SET environment_id = $1 WHERE queue = 'task/large'";
-    static const struct query move = {"test_move_lane", 1, 0, SAME_ON_BOTH(sql)};
+    static const char sql[] = "UPDATE shapes SET environment_id = $1 WHERE cpu_millis = 4000";
+    static const struct query move = {"test_move_shape", 1, 0, SAME_ON_BOTH(sql)};
     struct stage stage;
     const char *flood[3];
     CHECK(set_stage(service, &stage));
@@ -397,9 +395,9 @@ SERVICE_TEST(a_weaker_grade_than_asked_for_gets_nothing)
     }
     for (size_t least = 0; least < COUNT_OF(grades); least++) {
         const struct value params[] = {V_INT(least), V_TEXT(service->environment_id)};
-        CHECK(service_change(service, &set, params, 2, 1));
         const char *run = service_start_run(service, stage.key, "hello", NULL);
         const char *build = service_upload(service, stage.key);
+        CHECK(service_change(service, &set, params, 2, 1));
         for (size_t i = 0; i < least; i++) {
             CHECK(takes_nothing(&workers[i], &large_room));
             CHECK_STATUS(service, worker_poll(&workers[i], "[\"build\"]", &large_room, 0, "[]"),
@@ -461,126 +459,6 @@ SERVICE_TEST(large_payloads_come_one_at_a_time)
         stage.worker.sequence = service_int(service, "grants.0.sequence");
         CHECK_STATUS(service, lease_begin(&stage.worker), 200);
     }
-}
-
-#define NUMBERS(n) \
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " #n ") "
-
-/* Twenty thousand items in a hundred lanes, and as many leases, most of them over. */
-static bool fill(struct service *service, const char *worker_id)
-{
-    static const char lanes[] = "INSERT INTO lanes (id, environment_id, kind, queue) " NUMBERS(
-        100) "SELECT 'lane-' || CAST(i AS TEXT), $1, 'run', 'q' || CAST(i AS TEXT) FROM n";
-    static const char ready[] =
-        "INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, "
-        "memory_mib, disk_mib) " NUMBERS(
-            20000) "SELECT 'r' || CAST(i AS TEXT), 'run', 's' || CAST(i AS TEXT), "
-                   "'lane-' || CAST(i % 100 + 1 AS TEXT), i, 0, 1000, 512, 1024 FROM n";
-    static const char leases[] =
-        "INSERT INTO leases (id, subject_kind, subject_id, environment_id, lane_id, attempt, "
-        "sequence, worker_id, epoch, state, live, granted_ms, expires_ms) " NUMBERS(
-            20000) "SELECT 'l' || CAST(i AS TEXT), 'run', 'x' || CAST(i AS TEXT), $1, "
-                   "'lane-' || CAST(i % 100 + 1 AS TEXT), 1, 1, $2, 1, "
-                   "CASE WHEN i % 200 = 0 THEN 'running' ELSE 'completed' END, "
-                   "CASE WHEN i % 200 = 0 THEN 1 ELSE 0 END, 0, 4000000000000 FROM n";
-    static const struct query fill_lanes = {"test_lanes", 1, 0, SAME_ON_BOTH(lanes)};
-    static const struct query fill_ready = {"test_ready", 0, 0, SAME_ON_BOTH(ready)};
-    static const struct query fill_leases = {"test_leases", 2, 0, SAME_ON_BOTH(leases)};
-    const struct value params[] = {V_TEXT(service->environment_id), V_TEXT(worker_id)};
-
-    return service_change(service, &fill_lanes, params, 1, 100) &&
-           service_change(service, &fill_ready, NULL, 0, 20000) &&
-           service_change(service, &fill_leases, params, 2, 20000);
-}
-
-/* What the engine would do, one step a row, in the last column. */
-static bool explain(struct service *service, const struct query *query, const struct value *params,
-                    struct query *explained, struct rows *plan)
-{
-    struct error err;
-    AUTO_TX tx = NULL;
-
-    *explained = (struct query){
-        .name = arena_printf(&service->arena, "test_%s", query->name),
-        .n_params = query->n_params,
-        .n_columns = store_is_postgres(service->server->store) ? 1 : 4,
-        .sqlite = arena_printf(&service->arena, "EXPLAIN QUERY PLAN %s", query->sqlite),
-        .postgres = arena_printf(&service->arena, "EXPLAIN %s", query->postgres),
-    };
-    if (store_begin(service->server->store, &tx, &err) &&
-        store_run(tx, explained, params, (size_t)query->n_params, &service->arena, plan, &err))
-        return true;
-    printf("# %s\n", err.text);
-    return false;
-}
-
-/* A step that reads the whole table where an index would do. */
-static bool is_full_scan(const char *step)
-{
-    static const char *const tables[] = {"Seq Scan on ready", "Seq Scan on leases"};
-    static const char *const names[] = {"h", "r", "s", "l", "ready", "leases"};
-
-    for (size_t i = 0; i < COUNT_OF(tables); i++)
-        if (strstr(step, tables[i]))
-            return true;
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strncmp(step, "SCAN ", 5) == 0 && strcmp(step + 5, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool goes_by_index(struct service *service, const struct query *query,
-                          const struct value *params, struct query *explained)
-{
-    struct rows plan;
-    bool ok = explain(service, query, params, explained, &plan) && plan.n_rows > 0;
-
-    for (size_t i = 0; ok && i < plan.n_rows; i++)
-        ok = !is_full_scan(row_text(&plan, i, plan.n_columns - 1));
-    for (size_t i = 0; !ok && i < plan.n_rows; i++)
-        printf("# %s\n", row_text(&plan, i, plan.n_columns - 1));
-    return ok;
-}
-
-SERVICE_TEST(a_claim_among_twenty_thousand_goes_by_index)
-{
-    static const char sql[] = "SELECT group_id FROM environments WHERE id = $1";
-    static const struct query group_of = {"test_group", 1, 1, SAME_ON_BOTH(sql)};
-    static struct query explained[2][4]; /* the store knows a query by its address */
-    struct query *mine = explained[store_is_postgres(service->server->store)];
-    struct stage stage;
-    struct error err;
-    struct rows group;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    CHECK(fill(service, stage.worker.id));
-    {
-        static const struct query analyze = {"test_analyze", 0, 0, SAME_ON_BOTH("ANALYZE")};
-        AUTO_TX tx = NULL;
-        CHECK(
-            store_begin(service->server->store, &tx, &err) &&
-            store_run(tx, &analyze, NULL, 0, NULL, NULL, &err) &&
-            STORE(tx, &group_of, &service->arena, &group, &err, V_TEXT(service->environment_id)) &&
-            store_commit(&tx, &err));
-    }
-    const struct value claim_params[] = {V_STR(row_str(&group, 0, 0)),
-                                         V_INT(time_now_ms()),
-                                         V_INT(1),
-                                         V_INT(1),
-                                         V_INT(64000),
-                                         V_INT(65536),
-                                         V_INT(65536),
-                                         V_INT(2),
-                                         V_TEXT("x86_64"),
-                                         V_INT(1),
-                                         V_TEXT("compat"),
-                                         V_TEXT("key")};
-    const struct value due[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 250)};
-    const struct value overdue[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 5000), V_INT(100)};
-    CHECK(goes_by_index(service, &claim_next, claim_params, &mine[0]));
-    CHECK(goes_by_index(service, &groups_due, due, &mine[1]));
-    CHECK(goes_by_index(service, &leases_overdue, overdue, &mine[2]));
-    CHECK(goes_by_index(service, &runs_past_ttl, overdue + 1, &mine[3]));
 }
 
 SERVICE_TEST(a_worker_gets_only_what_its_roles_allow)

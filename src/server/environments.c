@@ -162,14 +162,12 @@ static bool apply(struct call *call, struct tx *tx, struct str project_id, const
     if (body->min_grade.ptr && grade_parse(body->min_grade, &grade))
         least = V_INT(grade);
     const struct limits_body *limits = &body->limits;
-    if (!STORE(tx, &environment_change, NULL, NULL, err, V_STR(project_id), V_TEXT(id),
-               V_STR_OR_NULL(body->slug), V_STR_OR_NULL(body->name), V_STR_OR_NULL(body->color_hex),
-               V_TEXT_OR_NULL(group), least, V_INT(body->has_limits),
-               limit(limits->has_workspaces, limits->workspaces),
-               limit(limits->has_storage, limits->storage_bytes), V_INT(time_now_ms())))
-        return project_slug_taken(err);
-    return least.kind == VALUE_NULL ||
-           STORE(tx, &ready_regrade, NULL, NULL, err, V_TEXT(id), least);
+    return STORE(tx, &environment_change, NULL, NULL, err, V_STR(project_id), V_TEXT(id),
+                 V_STR_OR_NULL(body->slug), V_STR_OR_NULL(body->name),
+                 V_STR_OR_NULL(body->color_hex), V_TEXT_OR_NULL(group), least,
+                 V_INT(body->has_limits), limit(limits->has_workspaces, limits->workspaces),
+                 limit(limits->has_storage, limits->storage_bytes), V_INT(time_now_ms())) ||
+           project_slug_taken(err);
 }
 
 bool environment_create(struct call *call, struct response *res, struct error *err)
@@ -282,6 +280,8 @@ bool environment_purge(struct call *call, struct tx *tx, const char *id, struct 
         &purge_attempts,
         &purge_run_values,
         &purge_ready,
+        &purge_heads,
+        &purge_shapes,
         &purge_image_claims,
         &purge_lease_operations,
         &purge_leases,

@@ -8,6 +8,7 @@
 #include "server/caller.h"
 #include "server/deployment_store.h"
 #include "server/event.h"
+#include "server/queue.h"
 #include "server/resume.h"
 #include "store/queries.h"
 
@@ -116,7 +117,8 @@ bool lease_apply(struct tx *tx, struct lease_row *lease, enum lease_event on, in
     lease->state = after;
     if (!lease_state_is_final(after))
         return true;
-    return STORE(tx, &lease_operations_forget, &arena, &rows, err, V_TEXT(lease->id));
+    return queue_recount(tx, lease->lane_id, err) &&
+           STORE(tx, &lease_operations_forget, &arena, &rows, err, V_TEXT(lease->id));
 }
 
 static bool append(struct tx *tx, const struct lease_row *lease, const char *kind,

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/service_suite.h"
+#include "server/sweep.h"
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
@@ -376,7 +377,10 @@ static bool hurry(struct service *service)
 {
     static const char sql[] = "UPDATE ready SET not_before_ms = 0";
     static const struct query query = {"test_hurry", 0, 0, SAME_ON_BOTH(sql)};
-    return service_change(service, &query, NULL, 0, 1);
+    if (!service_change(service, &query, NULL, 0, 1))
+        return false;
+    sweep_once(service->server);
+    return true;
 }
 
 SERVICE_TEST(a_run_rejected_ten_times_is_given_up)

@@ -4,6 +4,7 @@
 #include "server/context.h"
 #include "server/event.h"
 #include "server/page.h"
+#include "server/queue.h"
 #include "server/workspace_join.h"
 #include "store/queries.h"
 
@@ -128,10 +129,10 @@ static bool choose_lane(struct run_start *start, struct error *err)
     if (!STORE(start->tx, &lane_upsert, start->arena, &rows, err, V_TEXT(start->lane_id),
                V_TEXT(start->environment_id), V_TEXT("run"), V_STR(start->queue),
                has_limit && key.ptr ? V_STR(key) : V_TEXT(""),
-               found_value(start, RUN_START_FIND_CONCURRENCY_LIMIT)))
+               found_value(start, RUN_START_FIND_CONCURRENCY_LIMIT), V_INT(start->now)))
         return false;
     row_id(&rows, 0, LANE_UPSERT_ID, start->lane_id);
-    return true;
+    return queue_relimit(start->tx, start->lane_id, err);
 }
 
 static bool join_workspace(struct run_start *start, struct error *err)
@@ -235,17 +236,22 @@ static bool insert_run(const struct run_start *start, struct error *err)
                  V_STR(start->payload));
 }
 
-static bool insert_ready(const struct run_start *start, struct error *err)
+static bool put_in_queue(const struct run_start *start, struct error *err)
 {
-    char id[ID_TEXT];
-    id_make(id);
-    return STORE(start->tx, &ready_insert, NULL, NULL, err, V_TEXT(id), V_TEXT("run"),
-                 V_TEXT(start->run_id), V_TEXT(start->lane_id), V_INT(start->score),
-                 V_INT(start->now), expiry(start), found_value(start, RUN_START_FIND_CPU_MILLIS),
-                 found_value(start, RUN_START_FIND_MEMORY_MIB),
-                 found_value(start, RUN_START_FIND_DISK_MIB),
-                 found_value(start, RUN_START_FIND_MIN_GRADE),
-                 found_value(start, RUN_START_FIND_ARCH));
+    const struct queue_item item = {
+        .kind = "run",
+        .subject_id = start->run_id,
+        .lane_id = start->lane_id,
+        .environment_id = start->environment_id,
+        .score_ms = start->score,
+        .not_before_ms = start->now,
+        .ttl_ms = start->ttl_ms ? start->now + start->ttl_ms : 0,
+        .cpu_millis = row_int(&start->found, 0, RUN_START_FIND_CPU_MILLIS),
+        .memory_mib = row_int(&start->found, 0, RUN_START_FIND_MEMORY_MIB),
+        .disk_mib = row_int(&start->found, 0, RUN_START_FIND_DISK_MIB),
+        .arch = found_str(start, RUN_START_FIND_ARCH),
+    };
+    return queue_put(start->tx, &item, err);
 }
 
 static bool insert_event(const struct run_start *start, struct error *err)
@@ -291,5 +297,5 @@ bool run_start_insert(struct run_start *start, struct wakes *wakes, struct error
     if (start->before ? !advance_session(start, wakes, err)
                       : !insert_workspace(start, err) || !insert_session(start, err))
         return false;
-    return insert_run(start, err) && insert_ready(start, err) && insert_event(start, err);
+    return insert_run(start, err) && put_in_queue(start, err) && insert_event(start, err);
 }

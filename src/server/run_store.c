@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "server/event.h"
+#include "server/queue.h"
 #include "server/wait_store.h"
 #include "store/queries.h"
 
@@ -118,18 +119,6 @@ int64_t run_active_left_ms(const struct run_row *run, int64_t now)
     return left > 0 ? left : 0;
 }
 
-static bool insert_ready(struct tx *tx, const char *run_id, int64_t not_before_ms,
-                         const char *checkpoint_id, struct error *err)
-{
-    char id[ID_TEXT];
-    id_make(id);
-    if (!checkpoint_id)
-        return STORE(tx, &ready_insert_run, NULL, NULL, err, V_TEXT(id), V_TEXT(run_id),
-                     V_INT(not_before_ms));
-    return STORE(tx, &ready_insert_resume, NULL, NULL, err, V_TEXT(id), V_TEXT(run_id),
-                 V_INT(not_before_ms), V_TEXT(checkpoint_id));
-}
-
 static bool requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
                     const char *checkpoint_id, struct wakes *wakes, struct error *err)
 {
@@ -147,7 +136,7 @@ static bool requeue(struct tx *tx, struct run_row *run, enum run_event on, int64
         after.dispatches = 0;
     }
     if (!write_state(tx, run, &after, now, err) ||
-        !insert_ready(tx, run->id, not_before_ms, checkpoint_id, err))
+        !queue_put_run(tx, run->id, not_before_ms, checkpoint_id, err))
         return false;
     *run = after;
     note(run, wakes);
@@ -267,8 +256,7 @@ bool run_finish(struct tx *tx, struct run_row *run, enum run_event on, const str
         return error_set(err, ERR_CONFLICT, "the run does not end by that");
 
     count_active(&after, now);
-    if (!write_end(tx, run, &after, outcome, end, now, err) ||
-        !STORE(tx, &ready_delete, NULL, NULL, err, V_TEXT(run->id)) ||
+    if (!write_end(tx, run, &after, outcome, end, now, err) || !queue_remove(tx, run->id, err) ||
         (run->is_cancelled &&
          !STORE(tx, &operations_apply, NULL, NULL, err, V_TEXT(run->id), V_INT(now))) ||
         !wait_drop(tx, run->id, WAIT_RUN_OVER, STR("the run is over"), wakes, err) ||
@@ -277,4 +265,19 @@ bool run_finish(struct tx *tx, struct run_row *run, enum run_event on, const str
     *run = after;
     note(run, wakes);
     return true;
+}
+
+bool run_expire(struct tx *tx, const char *run_id, const char *source, struct arena *arena,
+                struct wakes *wakes, struct error *err)
+{
+    const struct run_end end = {.message = STR("no worker started it within its ttl"),
+                                .source = source};
+    struct run_row run;
+
+    if (!STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(run_id)) ||
+        !run_row_load(tx, run_id, arena, &run, err))
+        return false;
+    if (run.started_ms)
+        return error_set(err, ERR_CONFLICT, "the run was started in time");
+    return run_finish(tx, &run, RUN_TTL, &end, wakes, err);
 }

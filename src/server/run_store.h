@@ -42,6 +42,10 @@ bool run_requeue(struct tx *tx, struct run_row *run, enum run_event on, int64_t 
 bool run_requeue_from(struct tx *tx, struct run_row *run, enum run_event on, int64_t not_before_ms,
                       const char *checkpoint_id, struct wakes *wakes, struct error *err) MUST_USE;
 
+/* Ends a queued run that no worker started within its ttl. ERR_CONFLICT when one did. */
+bool run_expire(struct tx *tx, const char *run_id, const char *source, struct arena *arena,
+                struct wakes *wakes, struct error *err) MUST_USE;
+
 /* How much longer the attempt may be active. */
 int64_t run_active_left_ms(const struct run_row *run, int64_t now);
 

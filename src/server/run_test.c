@@ -53,7 +53,8 @@ SERVICE_TEST(a_run_is_created_queued_and_read_back_the_same)
 
 SERVICE_TEST(a_run_that_no_worker_has_room_for_says_so)
 {
-    CHANGE(grow, "UPDATE ready SET cpu_millis = 65000 WHERE subject_id = $1");
+    CHANGE(grow, "UPDATE shapes SET cpu_millis = 65000 WHERE id = "
+                 "(SELECT shape_id FROM ready WHERE subject_id = $1)");
     struct test_worker worker = {0};
     const char *key = prepare(service), *id = service_create_run(service, key);
     CHECK(worker_join(&worker, service, "one"));

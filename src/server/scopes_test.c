@@ -141,7 +141,8 @@ SERVICE_TEST(production_and_staging_are_protected)
 /* What waits is given to nobody weaker, also when it waited before. */
 SERVICE_TEST(a_new_least_grade_counts_for_what_is_queued)
 {
-    static const char sql[] = "SELECT min_grade FROM ready";
+    static const char sql[] = "SELECT e.min_grade FROM ready y JOIN lanes n ON n.id = y.lane_id "
+                              "JOIN environments e ON e.id = n.environment_id";
     static const struct query least = {"test_ready", 0, 1, SAME_ON_BOTH(sql)};
     struct error err;
     struct rows rows;

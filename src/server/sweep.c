@@ -12,6 +12,7 @@
 #include "server/deployment_store.h"
 #include "server/lease.h"
 #include "server/outbox.h"
+#include "server/queue.h"
 #include "server/schedule_store.h"
 #include "server/sweep_pass.h"
 #include "server/worker_plane.h"
@@ -28,6 +29,7 @@ enum {
     BUILDING_MAX_MS = 60 * 60 * 1000,
     FORGET_MS = 10 * 60 * 1000,
     FIRES_KEPT_MS = 7 * 24 * 60 * 60 * 1000,
+    ROUNDS_MAX = 20,
 };
 
 struct sweeper {
@@ -137,16 +139,14 @@ static bool lose_worker(struct pass *pass, struct tx *tx, const char *id, const 
 static bool expire_run(struct pass *pass, struct tx *tx, const char *id, const char *detail UNUSED,
                        struct wakes *wakes, struct error *err)
 {
-    const struct run_end end = {.message = STR("no worker started it within its ttl"),
-                                .source = "sweeper"};
-    struct run_row run;
+    return run_expire(tx, id, "sweeper", &pass->arena, wakes, err);
+}
 
-    if (!STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(id)) ||
-        !run_row_load(tx, id, &pass->arena, &run, err))
-        return false;
-    if (run.started_ms)
-        return error_set(err, ERR_CONFLICT, "the run was started in time");
-    return run_finish(tx, &run, RUN_TTL, &end, wakes, err);
+static bool promote(struct pass *pass UNUSED, struct tx *tx, const char *id, const char *group_id,
+                    struct wakes *wakes, struct error *err)
+{
+    wakes_add(wakes, "g", group_id);
+    return queue_promote(tx, id, err);
 }
 
 static bool end_cancelled(struct pass *pass, struct tx *tx, const char *id,
@@ -201,16 +201,17 @@ static bool find(struct pass *pass, const struct query *query, const struct valu
     return false;
 }
 
-void sweep_each(struct pass *pass, const char *job, const struct query *query,
-                const struct value *params, size_t n, sweep_one *one)
+size_t sweep_each(struct pass *pass, const char *job, const struct query *query,
+                  const struct value *params, size_t n, sweep_one *one)
 {
     struct rows rows;
 
     if (!find(pass, query, params, n, &rows))
-        return;
+        return 0;
     for (size_t i = 0; i < rows.n_rows; i++)
         apply(pass, job, one, row_text(&rows, i, 0),
               rows.n_columns > 1 ? row_text(&rows, i, 1) : "");
+    return rows.n_rows;
 }
 
 bool sweep_is_time(const struct pass *pass, int64_t period_ms)
@@ -229,15 +230,19 @@ static void wake_groups(struct pass *pass, const struct query *query, const stru
         hub_wake(&pass->server->hub, arena_printf(&pass->arena, "g%s", row_text(&rows, i, 0)));
 }
 
-/* Polls of a group are woken when a delay ends, which nobody else would do; and now and then
- * whenever there is something to give out, should a wake-up have been lost. */
-static void wake_polls(struct pass *pass)
+/* A queue may be of any length, so what is due in it goes on while there is more of it. */
+static void sweep_queue(struct pass *pass)
 {
-    const struct value params[] = {V_INT(pass->now), V_INT(pass->last)};
-
-    wake_groups(pass, &groups_due, params, 2);
+    for (int i = 0; i < ROUNDS_MAX; i++) {
+        size_t n = SWEEP(pass, "ttl", &runs_past_ttl, expire_run, V_INT(pass->now),
+                         V_INT(SWEEP_BATCH)),
+               m = SWEEP(pass, "delays", &ready_due, promote, V_INT(pass->now), V_INT(SWEEP_BATCH));
+        if (n < SWEEP_BATCH && m < SWEEP_BATCH)
+            break;
+    }
+    /* Should a wake-up have been lost. */
     if (sweep_is_time(pass, REMIND_MS))
-        wake_groups(pass, &groups_waiting, params, 1);
+        wake_groups(pass, &groups_waiting, NULL, 0);
 }
 
 static int64_t sweep_since(struct server *server, int64_t last)
@@ -249,7 +254,6 @@ static int64_t sweep_since(struct server *server, int64_t last)
           V_INT(SWEEP_BATCH));
     SWEEP(&pass, "workers", &workers_silent, lose_worker, V_INT(now - SILENT_MS),
           V_INT(now - REGISTERING_MS), V_INT(SWEEP_BATCH));
-    SWEEP(&pass, "ttl", &runs_past_ttl, expire_run, V_INT(now), V_INT(SWEEP_BATCH));
     SWEEP(&pass, "cancel", &runs_past_cancel, end_cancelled, V_INT(now), V_INT(SWEEP_BATCH));
     SWEEP(&pass, "deployments", &deployments_stale, fail_deployment, V_INT(now - QUEUED_MAX_MS),
           V_INT(now - BUILDING_MAX_MS), V_INT(SWEEP_BATCH));
@@ -258,7 +262,7 @@ static int64_t sweep_since(struct server *server, int64_t last)
     sweep_checkpoints(&pass);
     if (sweep_is_time(&pass, SCHEDULES_MS))
         schedules_fire(server, now);
-    wake_polls(&pass);
+    sweep_queue(&pass);
     arena_finish(&pass.arena);
     return now;
 }
@@ -278,7 +282,7 @@ static void forget_old(struct server *server)
         !STORE(tx, &schedule_fires_forget, NULL, NULL, &err,
                V_INT(time_now_ms() - FIRES_KEPT_MS)) ||
         !STORE(tx, &user_sessions_forget, NULL, NULL, &err, V_INT(time_now_ms())) ||
-        !store_commit(&tx, &err))
+        !queue_collect(tx, time_now_ms(), &err) || !store_commit(&tx, &err))
         log_warn("old rows not removed", LOG_ERR(&err));
 }
 

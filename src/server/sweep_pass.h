@@ -16,9 +16,9 @@ struct pass {
 typedef bool sweep_one(struct pass *pass, struct tx *tx, const char *id, const char *detail,
                        struct wakes *wakes, struct error *err);
 
-/* Does `one` for every row of the query. */
-void sweep_each(struct pass *pass, const char *job, const struct query *query,
-                const struct value *params, size_t n, sweep_one *one);
+/* Does `one` for every row of the query; how many there were. */
+size_t sweep_each(struct pass *pass, const char *job, const struct query *query,
+                  const struct value *params, size_t n, sweep_one *one);
 
 #define SWEEP(pass, job, query, one, ...)                             \
     sweep_each(pass, job, query, (const struct value[]){__VA_ARGS__}, \

@@ -44,6 +44,10 @@ struct claim {
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */
 };
+
+/* Whether one more grant fits into the answer. */
+bool dispatch_has_place(const struct claim *claim);
+
 bool dispatch_claim(struct claim *claim, struct error *err) MUST_USE;
 
 /* Whether a claim would get something now. */

@@ -36,18 +36,6 @@ UPDATE checkpoints SET manifest_id = $2, key_id = $3, compat = $4, compat_facts 
     version_id = coalesce($8, (SELECT r.result_version_id FROM runs r WHERE r.id = run_id))
 WHERE id = $1;
 
--- name: ready_insert_resume (id, run, not_before, checkpoint)
-INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, memory_mib,
-    disk_mib, min_grade, arch, compat, key_id)
-SELECT $1, 'resume', r.id, r.lane_id, r.score_ms, $3, s.cpu_millis, s.memory_mib, s.disk_mib,
-    e.min_grade, s.arch, c.compat, c.key_id
-FROM runs r
-JOIN environments e ON e.id = r.environment_id
-JOIN deployment_tasks t ON t.id = r.deployment_task_id
-JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
-JOIN checkpoints c ON c.id = $4
-WHERE r.id = $2;
-
 -- name: wait_take (id, lease) -> resume_version
 UPDATE waits SET lease_id = $2, resume_version = resume_version + 1 WHERE id = $1
 RETURNING resume_version;
@@ -120,8 +108,9 @@ SELECT w.lease_id, w.run_id FROM waits w JOIN leases l ON l.id = w.lease_id AND 
 WHERE w.suspension = 'resuming' LIMIT $1;
 
 -- name: resume_needs (run) -> compat, key_id, compat_facts, group_id
-SELECT y.compat, y.key_id, c.compat_facts, e.group_id
+SELECT s.compat, s.key_id, c.compat_facts, e.group_id
 FROM ready y
+JOIN shapes s ON s.id = y.shape_id
 JOIN runs r ON r.id = y.subject_id
 JOIN environments e ON e.id = r.environment_id
 JOIN waits w ON w.run_id = r.id AND w.suspension = 'resume_pending'

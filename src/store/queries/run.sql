@@ -18,11 +18,11 @@ WHERE e.id = $1;
 -- name: task_is_known (environment, task) -> one
 SELECT 1 FROM deployment_tasks WHERE environment_id = $1 AND task_id = $2 LIMIT 1;
 
--- name: lane_upsert (id, environment, kind, queue, concurrency_key, max_live) -> id
-INSERT INTO lanes (id, environment_id, kind, queue, concurrency_key, max_live)
-VALUES ($1, $2, $3, $4, $5, $6)
+-- name: lane_upsert (id, environment, kind, queue, concurrency_key, max_live, now) -> id
+INSERT INTO lanes (id, environment_id, kind, queue, concurrency_key, max_live, used_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (environment_id, kind, queue, concurrency_key)
-    DO UPDATE SET max_live = excluded.max_live
+    DO UPDATE SET max_live = excluded.max_live, used_ms = excluded.used_ms
 RETURNING id;
 
 -- name: workspace_insert (id, environment, deployment, sandbox, fingerprint, now)
@@ -41,26 +41,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, $11, $12, $
 
 -- name: run_values_insert (run, payload)
 INSERT INTO run_values (run_id, payload) VALUES ($1, $2);
-
--- name: ready_insert (id, kind, subject, lane, score, not_before, ttl, cpu, memory, disk, min_grade, arch)
-INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, ttl_ms, cpu_millis,
-    memory_mib, disk_mib, min_grade, arch)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
-
--- name: ready_insert_run (id, run, not_before)
-INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, ttl_ms, cpu_millis,
-    memory_mib, disk_mib, min_grade, arch)
-SELECT $1, 'run', r.id, r.lane_id, r.score_ms, $3,
-    CASE WHEN r.started_ms IS NULL THEN r.expires_ms END, s.cpu_millis, s.memory_mib, s.disk_mib,
-    e.min_grade, s.arch
-FROM runs r
-JOIN environments e ON e.id = r.environment_id
-JOIN deployment_tasks t ON t.id = r.deployment_task_id
-JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id
-WHERE r.id = $2;
-
--- name: ready_delete (subject)
-DELETE FROM ready WHERE subject_id = $1;
 
 -- name: run_event_insert (run, cursor, id, attempt, kind, at, category, severity, source, redaction, attributes)
 INSERT INTO run_events (run_id, cursor, id, attempt, kind, at_ms, category, severity, source,
@@ -181,6 +161,6 @@ FROM runs r JOIN deployments d ON d.id = r.deployment_id
 WHERE r.environment_id = $1 ORDER BY r.id DESC LIMIT $2;
 
 -- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib
-SELECT e.group_id, y.cpu_millis, y.memory_mib, y.disk_mib
-FROM ready y JOIN runs r ON r.id = y.subject_id JOIN environments e ON e.id = r.environment_id
+SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib
+FROM ready y JOIN shapes s ON s.id = y.shape_id JOIN environments e ON e.id = s.environment_id
 WHERE y.subject_id = $1;

@@ -67,10 +67,6 @@ UPDATE environments SET slug = coalesce(CAST($3 AS TEXT), slug),
     updated_ms = $11
 WHERE project_id = $1 AND id = $2;
 
--- name: ready_regrade (environment, min_grade)
-UPDATE ready SET min_grade = $2
-WHERE lane_id IN (SELECT id FROM lanes WHERE environment_id = $1);
-
 -- name: environment_retire (environment)
 -- Changing what a foreign key could name waits for everyone who is about to refer to the row, and
 -- makes later ones wait for the end of the deletion.
@@ -130,6 +126,12 @@ DELETE FROM sessions WHERE environment_id = $1;
 
 -- name: purge_workspaces (environment)
 DELETE FROM workspaces WHERE environment_id = $1;
+
+-- name: purge_heads (environment)
+DELETE FROM heads WHERE lane_id IN (SELECT id FROM lanes WHERE environment_id = $1);
+
+-- name: purge_shapes (environment)
+DELETE FROM shapes WHERE environment_id = $1;
 
 -- name: purge_lanes (environment)
 DELETE FROM lanes WHERE environment_id = $1;

@@ -95,55 +95,17 @@ UPDATE worker_groups SET touched = touched + 1 WHERE id = $1 RETURNING state;
 UPDATE worker_groups SET touched = touched + 1
 WHERE id = (SELECT group_id FROM workers WHERE id = $1);
 
--- name: claim_next (group, now, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id) -> id, kind, subject_id, lane_id, environment_id, project_id
--- The environment with the fewest live leases among those with an item that fits; in it the
--- smallest score. A lane at its limit is skipped whole, and so are resumes of other workers. The
--- steps are apart, so that PostgreSQL looks each head up instead of joining the whole queue.
-WITH heads AS MATERIALIZED (
-    SELECT e.id AS environment_id, e.project_id, (
-        SELECT h.id FROM ready h
-        WHERE h.lane_id = n.id AND h.kind <> 'resume' AND h.not_before_ms <= $2
-            AND (h.ttl_ms IS NULL OR h.ttl_ms > $2)
-            AND ((h.kind = 'run' AND CAST($3 AS BIGINT) = 1 AND h.cpu_millis <= $5
-                    AND h.memory_mib <= $6 AND h.disk_mib <= $7)
-                OR (h.kind = 'build' AND CAST($4 AS BIGINT) = 1))
-            AND h.min_grade <= $8 AND (h.arch IS NULL OR h.arch = $9)
-        ORDER BY h.score_ms, h.id LIMIT 1) AS head, (
-        SELECT h.id FROM ready h
-        WHERE h.lane_id = n.id AND h.kind = 'resume' AND CAST($10 AS BIGINT) = 1
-            AND h.compat = $11 AND h.key_id = $12 AND h.not_before_ms <= $2
-            AND h.cpu_millis <= $5 AND h.memory_mib <= $6 AND h.disk_mib <= $7
-            AND h.min_grade <= $8
-        ORDER BY h.score_ms, h.id LIMIT 1) AS resume
-    FROM environments e
-    JOIN lanes n ON n.environment_id = e.id AND (n.max_live IS NULL
-        OR n.max_live > (SELECT count(*) FROM leases l WHERE l.lane_id = n.id AND l.live = 1))
-    WHERE e.group_id = $1),
-items AS (
-    SELECT environment_id, project_id, head FROM heads WHERE head IS NOT NULL
-    UNION ALL
-    SELECT environment_id, project_id, resume FROM heads WHERE resume IS NOT NULL),
-chosen AS MATERIALIZED (
-    SELECT p.environment_id, p.project_id, p.head FROM items p
-    LEFT JOIN (SELECT environment_id, count(*) AS live FROM leases WHERE live = 1
-        GROUP BY environment_id) c ON c.environment_id = p.environment_id
-    ORDER BY coalesce(c.live, 0), (SELECT s.score_ms FROM ready s WHERE s.id = p.head), p.head
-    LIMIT 1)
-SELECT r.id, r.kind, r.subject_id, r.lane_id, x.environment_id, x.project_id
-FROM chosen x JOIN ready r ON r.id = x.head;
-
--- name: ready_take (id)
-DELETE FROM ready WHERE id = $1;
-
 -- name: run_lease (id, old_state, state, now) -> attempt, dispatches, lease_sequence
+-- Whoever moves the run right now waits for the lane that the claim holds: it is let go.
 UPDATE runs SET state = $3, dispatches = dispatches + 1, lease_sequence = lease_sequence + 1,
     updated_ms = $4
-WHERE id = $1 AND state = $2 RETURNING attempt, dispatches, lease_sequence;
+WHERE id = (SELECT r.id FROM runs r WHERE r.id = $1 AND r.state = $2 {skip_locked}) RETURNING attempt, dispatches, lease_sequence;
 
 -- name: build_lease (id, now) -> build_number, lease_sequence
 UPDATE deployments SET build_number = build_number + 1, lease_sequence = lease_sequence + 1,
     updated_ms = $2
-WHERE id = $1 AND state = 'queued' RETURNING build_number, lease_sequence;
+WHERE id = (SELECT d.id FROM deployments d WHERE d.id = $1 AND d.state = 'queued' {skip_locked})
+RETURNING build_number, lease_sequence;
 
 -- name: lease_insert (id, kind, subject, environment, lane, attempt, sequence, worker, epoch, now, expires, deadline)
 INSERT INTO leases (id, subject_kind, subject_id, environment_id, lane_id, attempt, sequence,
@@ -262,12 +224,6 @@ UPDATE deployments SET state = 'queued', updated_ms = $3 WHERE id = $1 AND state
 UPDATE deployments SET updated_ms = updated_ms WHERE id = $1
 RETURNING id, environment_id, state, build_number, version, created_ms, cancel_requested_ms;
 
--- name: build_requeue (id, deployment, lane, score, not_before)
-INSERT INTO ready (id, kind, subject_id, lane_id, score_ms, not_before_ms, cpu_millis, memory_mib,
-    disk_mib, min_grade)
-SELECT $1, 'build', d.id, $3, $4, $5, 0, 0, 0, e.min_grade
-FROM deployments d JOIN environments e ON e.id = d.environment_id WHERE d.id = $2;
-
 -- name: leases_overdue (now, late, limit) -> id
 SELECT id FROM leases
 WHERE live = 1 AND (expires_ms < $2 OR state_deadline_ms < $1 OR hard_deadline_ms < $1)
@@ -285,23 +241,6 @@ ORDER BY cancel_deadline_ms LIMIT $2;
 SELECT id, state FROM deployments
 WHERE (state = 'queued' AND created_ms < $1) OR (state = 'building' AND building_ms < $2)
 ORDER BY created_ms LIMIT $3;
-
--- name: groups_due (now, since) -> group_id
--- Items whose delay has just ended: nobody else wakes the polls for these.
-SELECT DISTINCT e.group_id FROM ready r JOIN lanes n ON n.id = r.lane_id
-JOIN environments e ON e.id = n.environment_id
-WHERE r.not_before_ms > $2 AND r.not_before_ms <= $1;
-
--- name: groups_waiting (now) -> group_id
--- Groups with something to give out, should a wake-up have been missed.
-SELECT g.id FROM worker_groups g
-WHERE g.state = 'active' AND EXISTS (
-    SELECT 1 FROM environments e JOIN lanes n ON n.environment_id = e.id
-    WHERE e.group_id = g.id AND (
-        EXISTS (SELECT 1 FROM ready r
-            WHERE r.lane_id = n.id AND r.kind <> 'resume' AND r.not_before_ms <= $1)
-        OR EXISTS (SELECT 1 FROM ready r
-            WHERE r.lane_id = n.id AND r.kind = 'resume' AND r.not_before_ms <= $1)));
 
 -- name: idempotency_forget (now)
 DELETE FROM idempotency WHERE expires_ms <= $1;
