@@ -36,7 +36,7 @@ static bool record(struct run_stop *stop, struct error *err)
         return false;
     if (!stop->run.is_cancelled)
         stop->run.cancel_reason = stop->reason;
-    stop->run.cancel_force = stop->force;
+    stop->run.cancel_force |= stop->force;
     stop->run.is_cancelled = true;
     return true;
 }

@@ -163,6 +163,27 @@ SERVICE_TEST(a_cancel_that_nobody_obeys_ends_after_its_grace)
     }
 }
 
+SERVICE_TEST(a_second_cancel_with_force_shortens_the_first)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage) && reach(&stage, LEASE_RUNNING));
+    const char *cancel = arena_printf(&service->arena, "/api/runs/%s/cancel", stage.run);
+    CHECK_STATUS(service,
+                 service_ask(service, stage.key, "POST", cancel, "{\"reason\":\"enough\"}"), 200);
+    CHECK(sweep_twice(&stage));
+    CHECK_STR(state_of(&stage), "pending_cancel");
+    CHECK_STATUS(service,
+                 service_ask(service, stage.key, "POST", cancel,
+                             "{\"reason\":\"at once\",\"force\":true}"),
+                 200);
+    /* Another one without force takes nothing back. */
+    CHECK_STATUS(service, service_ask(service, stage.key, "POST", cancel, "{}"), 200);
+    CHECK(sweep_twice(&stage));
+    CHECK_STR(run_text(service, stage.key, stage.run, "status"), "cancelled");
+    CHECK(run_events_of(service, stage.key, stage.run, "run.cancelled") == 1);
+    CHECK(service_says(service, "\"reason\":\"enough\",\"force\":true"));
+}
+
 SERVICE_TEST(a_cancelled_run_whose_worker_is_silent_ends_cancelled)
 {
     struct stage stage;

@@ -108,10 +108,18 @@ WHERE id = $1 AND state = $2;
 -- name: run_output_set (run, output)
 UPDATE run_values SET output = $2 WHERE run_id = $1;
 
+-- name: run_metadata_get (id) -> metadata
+SELECT metadata FROM runs WHERE id = $1;
+
+-- name: run_metadata_set (id, metadata, now)
+UPDATE runs SET metadata = $2, updated_ms = $3 WHERE id = $1;
+
 -- name: run_cancel_record (id, now, deadline, reason, force, by)
+-- Asked again it can only become harder and come sooner.
 UPDATE runs SET cancel_requested_ms = coalesce(cancel_requested_ms, $2),
-    cancel_deadline_ms = coalesce(cancel_deadline_ms, $3),
-    cancel_reason = coalesce(cancel_reason, $4), cancel_force = $5,
+    cancel_deadline_ms = CASE WHEN cancel_deadline_ms <= $3 THEN cancel_deadline_ms ELSE $3 END,
+    cancel_reason = coalesce(cancel_reason, $4),
+    cancel_force = CASE WHEN cancel_force = 1 THEN 1 ELSE $5 END,
     cancel_by = coalesce(cancel_by, $6)
 WHERE id = $1;
 
