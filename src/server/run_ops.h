@@ -28,3 +28,7 @@ typedef bool operation_again(struct asked *asked, const char *subject,
 /* Of streams: stream_ops.c. */
 operation do_stream_append, do_stream_read, do_stream_list, do_wait_cancel;
 operation_again stream_append_again;
+
+/* Of the run itself: metadata_ops.c. */
+operation do_metadata_set, do_metadata_patch, do_metadata_increment, do_event_emit;
+operation_again said_again;

@@ -104,12 +104,16 @@ static const struct kind {
     operation *act;
     operation_again *again;
 } kinds[] = {
-    {STR("wait.open"),     do_wait_open,     wait_open_again    },
-    {STR("wait.cancel"),   do_wait_cancel,   NULL               },
-    {STR("token.create"),  do_token_create,  token_create_again },
-    {STR("stream.append"), do_stream_append, stream_append_again},
-    {STR("stream.read"),   do_stream_read,   NULL               },
-    {STR("stream.list"),   do_stream_list,   NULL               },
+    {STR("wait.open"),          do_wait_open,          wait_open_again    },
+    {STR("wait.cancel"),        do_wait_cancel,        NULL               },
+    {STR("token.create"),       do_token_create,       token_create_again },
+    {STR("stream.append"),      do_stream_append,      stream_append_again},
+    {STR("stream.read"),        do_stream_read,        NULL               },
+    {STR("stream.list"),        do_stream_list,        NULL               },
+    {STR("metadata.set"),       do_metadata_set,       said_again         },
+    {STR("metadata.patch"),     do_metadata_patch,     said_again         },
+    {STR("metadata.increment"), do_metadata_increment, said_again         },
+    {STR("event.emit"),         do_event_emit,         said_again         },
 };
 
 static const struct kind *find_kind(struct str name)

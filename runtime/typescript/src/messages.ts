@@ -94,7 +94,7 @@ export const messages = {
     fields: [
       { name: "op", number: 1, kind: "u64", required: true, min: 0, max: 8, items: 0 },
       { name: "kind", number: 2, kind: "text", required: true, min: 0, max: 64, items: 0 },
-      { name: "body", number: 3, kind: "bytes", required: true, min: 0, max: 262144, items: 0 },
+      { name: "body", number: 3, kind: "bytes", required: true, min: 0, max: 266240, items: 0 },
     ],
   },
   A_RESULT: {
