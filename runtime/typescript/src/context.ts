@@ -1,4 +1,4 @@
-import { taskWait } from "./sdk.ts";
+import { taskEmit, taskWait } from "./sdk.ts";
 import type { TaskContext } from "./sdk.ts";
 import type { Level } from "./log.ts";
 import type { AStart } from "./messages.ts";
@@ -96,6 +96,7 @@ export function makeContext(
       path: workspacePath,
     }),
     wait: taskWait,
+    emit: taskEmit,
     log: Object.freeze({
       info: (...values: unknown[]) => log("info", values),
       warn: (...values: unknown[]) => log("warn", values),

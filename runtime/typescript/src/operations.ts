@@ -6,7 +6,8 @@ import { ConcurrentWaitError, WaitCancelledError } from "./sdk.ts";
 import type { Settlement } from "./sdk.ts";
 
 const pendingLimit = 128;
-const bodyLimit = 262_144;
+/* A value of 256 KiB with what is said about it. */
+const bodyLimit = 266_240;
 const statusOk = 0;
 
 interface Pending {
@@ -27,7 +28,7 @@ function refusal(body: string): Error {
 function encoded(kind: string, body: object): Buffer {
   const bytes = Buffer.from(JSON.stringify(body));
   if (bytes.length > bodyLimit)
-    throw new RangeError(`what ${kind} sends is over ${bodyLimit / 1024} KiB of JSON`);
+    throw new RangeError(`what ${kind} sends is over 256 KiB of JSON`);
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 // share is named by symbols, and these are the same functions over the same symbols.
 export { definitionOf, shared } from "../../../sdk/typescript/src/brand.ts";
 export { taskWait } from "../../../sdk/typescript/src/context.ts";
+export { taskEmit } from "../../../sdk/typescript/src/emit.ts";
 export {
   ConcurrentWaitError,
   PayloadSchemaValidationError,

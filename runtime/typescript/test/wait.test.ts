@@ -255,3 +255,15 @@ test("a program reads a stream from where it is, and is told where that is only 
   answer(program, second, record(5));
   assert.deepEqual((await program.ended).output, [40, 50]);
 });
+
+test("what a task says of its run is sent before its outcome", async () => {
+  using guest = new Guest(
+    taskWith(`async (ctx) => { void ctx.emit({ type: "part", content: [1] }); return "done"; }`),
+  );
+  const program = guest.start({});
+  const op = await program.next<AOp>("A_OP");
+  assert.deepEqual([op.kind, bodyOf(op)], ["event.emit", { type: "part", content: [1] }]);
+  answer(program, op, null);
+  const { output } = await program.ended;
+  assert.equal(output, "done");
+});

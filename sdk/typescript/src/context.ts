@@ -1,5 +1,6 @@
 // What a task is given. The adapter makes the object; the types are the contract.
 import type { DurationInput } from "./duration.js";
+import type { EmittedEvent } from "./emit.js";
 import { durationRequest, humanRequest, instantRequest, waitNow } from "./waits.js";
 import type { HumanWaitOptions } from "./waits.js";
 
@@ -45,5 +46,7 @@ export interface TaskContext {
   readonly workspace: { readonly id: string; readonly path: string };
   /** The run stops here, may be parked, and goes on where it was. One wait at a time. */
   readonly wait: TaskWait;
+  /** An event `emit.<type>` of the run: a type of 1 to 256 bytes, a list of at most 256 KiB. */
+  emit(event: EmittedEvent): Promise<void>;
   readonly log: TaskLog;
 }

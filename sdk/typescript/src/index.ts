@@ -30,6 +30,8 @@ export { streams } from "./streams.js";
 export type { StreamInput, StreamListenOptions, StreamOutput, StreamPageOptions } from "./streams.js";
 export type { StreamPlace, StreamWaitOptions, StreamWriteOptions } from "./streams.js";
 export type { StreamListener } from "./stream_listen.js";
+export { metadata } from "./metadata.js";
+export type { EmittedEvent } from "./emit.js";
 export type { StreamDirection, StreamRef } from "./stream_definition.js";
 export type { StreamWriter } from "./stream_write.js";
 export { auth, HelmrClient, runs, sessions, tasks } from "./client/client.js";
