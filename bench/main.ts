@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
+import { dispatch } from "./figures/dispatch.ts";
 import { ext4Write } from "./figures/ext4_write.ts";
 import { authOverhead } from "./figures/auth_overhead.ts";
 import { httpHealth } from "./figures/http_health.ts";
@@ -41,6 +42,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   sse_client_bytes: sseClientBytes,
   stream_append: streamAppend,
   sse_fanout: sseFanout,
+  dispatch,
   layer_make: layerMake,
   layer_apply: layerApply,
   ext4_write: ext4Write,
