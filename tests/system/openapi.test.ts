@@ -254,7 +254,8 @@ suite("the API is as it describes itself", () => {
     });
   });
 
-  type Form = readonly [string, { params?: Record<string, string>; query?: Record<string, string> }];
+  type Texts = Record<string, string>;
+  type Form = readonly [string, { params?: Texts; query?: Texts }];
 
   /** The streams of a session by both its names, with an account and with public access tokens. */
   async function walkStreams(session_id: string, forms: readonly Form[]): Promise<void> {
@@ -271,13 +272,16 @@ suite("the API is as it describes itself", () => {
       const output = { params: { ...params, stream: "report" }, ...(query && { query }) };
       const keyed = { ...body, idempotency_key: `walk ${form}` };
       await api.ask(`GET /api/sessions/${form}/streams`, { ...input });
-      await api.ask(`POST /api/sessions/${form}/inputs/{stream}`, { ...input, status: 201, body: keyed });
-      await api.ask(`POST /api/sessions/${form}/inputs/{stream}`, { ...input, body: keyed });
+      const send = `POST /api/sessions/${form}/inputs/{stream}`;
+      await api.ask(send, { ...input, status: 201, body: keyed });
+      await api.ask(send, { ...input, body: keyed });
       await api.ask(`GET /api/sessions/${form}/inputs/{stream}`, input);
       await api.ask(`GET /api/sessions/${form}/outputs/{stream}/read`, output);
-      await api.ask(`POST /api/sessions/${form}/outputs/{stream}`, { ...output, status: 201, body });
+      const append = `POST /api/sessions/${form}/outputs/{stream}`;
+      await api.ask(append, { ...output, status: 201, body });
       await api.ask(`GET /api/sessions/${form}/outputs/{stream}`, output);
-      await sender.ask(`POST /api/v1/sessions/${form}/inputs/{stream}`, { ...input, status: 201, body });
+      const outside = `POST /api/v1/sessions/${form}/inputs/{stream}`;
+      await sender.ask(outside, { ...input, status: 201, body });
       await reader.ask(`GET /api/v1/sessions/${form}/outputs/{stream}`, output);
       await reader.ask(`GET /api/v1/sessions/${form}/outputs/{stream}/read`, output);
     }

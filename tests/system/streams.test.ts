@@ -240,8 +240,10 @@ test("a reader whose connection is cut again and again misses nothing", async ()
   });
   const address = `${url}/api/v1/sessions/${session.id}/outputs/replies`;
   const ids: string[] = [];
-  for (let step = 1; ids.length < n; step = (step % 7) + 1)
-    ids.push(...(await heard(address, publicAccessToken, ids.at(-1) ?? "0", Math.min(step, n - ids.length))));
+  for (let step = 1; ids.length < n; step = (step % 7) + 1) {
+    const enough = Math.min(step, n - ids.length);
+    ids.push(...(await heard(address, publicAccessToken, ids.at(-1) ?? "0", enough)));
+  }
   assert.deepEqual(
     ids.map(Number),
     Array.from({ length: n }, (_, i) => i + 1),

@@ -6,7 +6,9 @@ import {
   queue,
   sandbox,
   schedules,
+  sessions,
   source,
+  streams,
   task,
   timers,
   tokens,
@@ -16,6 +18,7 @@ import type {
   RunEvent,
   SchedulePayload,
   StandardSchemaV1,
+  StreamRecord,
   Task,
   TaskContext,
   TaskOutput,
@@ -190,3 +193,32 @@ schedules.task({
   secretBindings: { TOKEN: "env:HOME" },
   run: async () => 1,
 });
+
+const spoken = streams.input("spoken", { schema });
+const heard = streams.input<string>("heard");
+const said = streams.output<{ text: string }>("said");
+
+export const talking = task({
+  id: "t",
+  sandbox: sbx,
+  run: async (_ctx) => {
+    const parsed = await spoken.wait({ timeout: "7d", correlationId: "c" }).unwrap();
+    holds<Same<typeof parsed, { n: number }>>();
+    const result = await heard.once();
+    holds<Same<typeof result, WaitResult<string>>>();
+    heard.on((data) => holds<Same<typeof data, string>>());
+    const peeked = await spoken.peek();
+    holds<Same<typeof peeked, StreamRecord<{ n: number }> | null>>();
+    await said.append({ text: "hello" });
+    // @ts-expect-error what is said has a text
+    await said.append({ word: "hello" });
+    // @ts-expect-error a live wait has no time in which the sandbox stays
+    await heard.once({ idleTimeout: 0 });
+  },
+});
+const conversation = sessions.open("s");
+void conversation.input(heard).send("hello");
+// @ts-expect-error what is heard is text
+void conversation.input(heard).send(5);
+// @ts-expect-error an output is not sent to
+void conversation.input(said);
