@@ -141,7 +141,7 @@ bool do_stream_read(struct asked *asked, const struct wire_op *op, struct wire_o
                     char subject[ID_TEXT] UNUSED, struct error *err)
 {
     struct read_body body;
-    struct rows rows;
+    struct rows rows = {0};
 
     if (!read_records(asked, op, &body, 1, &rows, err))
         return false;
@@ -160,7 +160,7 @@ bool do_stream_list(struct asked *asked, const struct wire_op *op, struct wire_o
     AUTO(buf_finish) struct buf text = {.max = LIST_BYTES + 2 * STREAM_RECORD_MAX};
     struct json_writer json = json_begin(&text);
     struct read_body body;
-    struct rows rows;
+    struct rows rows = {0};
     size_t i;
 
     if (!read_records(asked, op, &body, 0, &rows, err))

@@ -149,10 +149,8 @@ SERVICE_TEST(malformed_records_are_refused)
     CHECK(scene_set(service, &scene));
     for (size_t i = 0; i < COUNT_OF(bodies); i++)
         CHECK_STATUS(service, scene_post(&scene, "inputs/chat", bodies[i]), 400);
-    char *large = arena_alloc(&service->arena, STREAM_DATA_MAX + 32);
-    memset(large, 'x', STREAM_DATA_MAX + 32);
-    memcpy(large, "{\"data\":\"", 9);
-    memcpy(large + STREAM_DATA_MAX + 16, "\"}", 3);
+    const char *large =
+        arena_printf(&service->arena, "{\"data\":\"%0*d\"}", STREAM_DATA_MAX - 1, 0);
     CHECK_STATUS(service, scene_post(&scene, "inputs/chat", large), 413);
     CHECK_STATUS(service, scene_get(&scene, "inputs/chat"), 200);
     CHECK(records(service) == 0);
