@@ -252,6 +252,30 @@ bool session_continue(struct tx *tx, const struct stream_record_ref *record,
     return insert(&turn, CONTINUATION_ACCEPTED, err);
 }
 
+/* The session is not locked: its run is, and whoever appends waits for that. */
+bool continuation_ask(struct tx *tx, const struct run_row *run, struct wakes *wakes,
+                      struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct turn turn = {.tx = tx, .arena = &arena, .wakes = wakes, .now = time_now_ms()};
+    struct rows rows;
+
+    if (!STORE(tx, &session_unread, &arena, &rows, err, V_TEXT(run->session_id)))
+        return false;
+    if (rows.n_rows == 0)
+        return true;
+    turn.record = (struct stream_record_ref){
+        .session_id = run->session_id,
+        .record_id = row_text(&rows, 0, SESSION_UNREAD_ID),
+        .stream_id = row_text(&rows, 0, SESSION_UNREAD_STREAM_ID),
+        .sequence = row_int(&rows, 0, SESSION_UNREAD_SEQUENCE),
+    };
+    memcpy(turn.session.id, run->session_id, ID_TEXT);
+    memcpy(turn.session.environment_id, run->environment_id, ID_TEXT);
+    return STORE(tx, &continuation_forget, NULL, NULL, err, V_TEXT(turn.record.record_id)) &&
+           insert(&turn, CONTINUATION_ACCEPTED, err);
+}
+
 static bool load(struct turn *turn, const char *id, struct error *err)
 {
     struct rows rows;

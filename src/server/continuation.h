@@ -4,13 +4,16 @@
  * A record is looked at under the locks of the session and then of its run, in the transaction
  * that appends it. So it is decided once: a run that is over cannot come back, and one that is
  * not over ends after the append. A program that still runs can read what was appended before its
- * end, and nothing is made for it. Between the end of the program (its lease is finalized) and the
- * end of the run nobody can read any more: then the request is kept, and the sweeper makes the run
- * when the former has ended. The same happens while another session's run writes to the workspace.
+ * end, so nothing is made for it at once; if it ends without, the next run is asked for then, once
+ * for each record, and not after a cancel: who stops a run does not want the next. Between the end
+ * of the program (its lease is finalized) and the end of the run nobody can read any more: then the
+ * request is kept, and the sweeper makes the run when the former has ended. The same happens while
+ * another session's run writes to the workspace.
  */
 #pragma once
 
 #include "server/hub.h"
+#include "server/run_store.h"
 #include "store/store.h"
 
 struct stream_record_ref {
@@ -35,6 +38,11 @@ const char *continuation_status_name(enum continuation_status status);
  * told by the session's `error`, and the append stands. */
 bool session_continue(struct tx *tx, const struct stream_record_ref *record,
                       enum continuation_status *status, struct wakes *wakes,
+                      struct error *err) MUST_USE;
+
+/* In the transaction that ends a run, which is locked: asks for one more when input is left that no
+ * wait took. The sweeper makes it. */
+bool continuation_ask(struct tx *tx, const struct run_row *run, struct wakes *wakes,
                       struct error *err) MUST_USE;
 
 /* What was asked for and is claimed by the caller: made, left out, or given back when its workspace

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/time.h"
+#include "server/continuation.h"
 #include "server/event.h"
 #include "server/queue.h"
 #include "server/wait_store.h"
@@ -260,6 +261,7 @@ bool run_finish(struct tx *tx, struct run_row *run, enum run_event on, const str
         (run->is_cancelled &&
          !STORE(tx, &operations_apply, NULL, NULL, err, V_TEXT(run->id), V_INT(now))) ||
         !wait_drop(tx, run->id, WAIT_RUN_OVER, STR("the run is over"), wakes, err) ||
+        (outcome != RUN_OUTCOME_CANCELLED && !continuation_ask(tx, run, wakes, err)) ||
         !final_event(tx, &after, outcome, end, err))
         return false;
     *run = after;

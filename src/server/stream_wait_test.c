@@ -265,15 +265,11 @@ SERVICE_TEST(a_session_goes_on_with_what_its_runs_left_unread)
     CHECK(ask(&scene, 1, CHAT) && answered_with(&scene) == 1);
     CHECK_STATUS(service, scene_send(&scene, 2), 201);
     CHECK_STR(service_text(service, "continuation_status"), "");
-    CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
-    for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(service,
-                     scene_post(&scene, "inputs/chat",
-                                "{\"data\":{\"n\":3},\"idempotency_key\":\"three\"}"),
-                     i == 0 ? 201 : 200);
-        CHECK_STR(service_text(service, "continuation_status"), i == 0 ? "created" : "duplicate");
-    }
     const char *record = service_text(service, "record.id");
+    CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    sweep_once(service->server);
+    CHECK_STATUS(service, scene_send(&scene, 3), 201);
+    CHECK_STR(service_text(service, "continuation_status"), "");
 
     CHECK(next_turn(&scene));
     CHECK_STR(run_text(service, scene.key, scene.run, "previous_run_id"), first);
@@ -285,6 +281,58 @@ SERVICE_TEST(a_session_goes_on_with_what_its_runs_left_unread)
     CHECK(answered_with(&scene) == 3);
     /* The same attempt, begun again, reads the same. */
     CHECK(ask(&scene, 3, CHAT) && answered_with(&scene) == 2);
+}
+
+/* The program takes the first, and ends while others are coming. */
+SERVICE_TEST(what_a_run_did_not_take_makes_the_next_one_when_it_ends)
+{
+    struct scene scene;
+    CHECK(scene_set(service, &scene));
+    CHECK_STATUS(service, scene_send(&scene, 1), 201);
+    CHECK(ask(&scene, 1, CHAT) && answered_with(&scene) == 1);
+    CHECK_STATUS(service, scene_send(&scene, 2), 201);
+    CHECK_STR(service_text(service, "continuation_status"), "");
+    CHECK_STATUS(service, scene_send(&scene, 3), 201);
+    CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    for (int turn = 1; turn <= 2; turn++) {
+        sweep_once(service->server);
+        CHECK_STATUS(service, scene_get(&scene, "runs"), 200);
+        CHECK(json_count(buf_str(&service->answer.body), "runs") == (size_t)turn + 1);
+        CHECK(service_int(service, arena_printf(&service->arena, "runs.%d.cause.sequence", turn)) ==
+              turn + 1);
+        CHECK(next_turn(&scene));
+        CHECK(ask(&scene, turn + 1, CHAT) && answered_with(&scene) == turn + 1);
+        CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    }
+    /* Everything is read; and what a run was made for is not asked about again. */
+    sweep_once(service->server);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(service,
+                     scene_post(&scene, "inputs/chat",
+                                "{\"data\":{\"n\":4},\"idempotency_key\":\"four\"}"),
+                     i == 0 ? 201 : 200);
+        CHECK_STR(service_text(service, "continuation_status"), i == 0 ? "created" : "duplicate");
+    }
+    CHECK(next_turn(&scene));
+    CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    sweep_once(service->server);
+    CHECK_STATUS(service, scene_get(&scene, "runs"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "runs") == 4);
+}
+
+SERVICE_TEST(a_run_that_is_cancelled_leaves_its_input_to_whoever_sends_more)
+{
+    struct scene scene;
+    CHECK(scene_set(service, &scene));
+    CHECK_STATUS(service, scene_send(&scene, 1), 201);
+    const char *cancel = arena_printf(&service->arena, "/api/runs/%s/cancel", scene.run);
+    CHECK_STATUS(service, service_ask(service, scene.key, "POST", cancel, "{}"), 200);
+    CHECK_STATUS(service, lease_report(&scene.worker, "cancelled", ""), 200);
+    sweep_once(service->server);
+    CHECK_STATUS(service, scene_get(&scene, "runs"), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "runs") == 1);
+    CHECK_STATUS(service, scene_send(&scene, 2), 201);
+    CHECK_STR(service_text(service, "continuation_status"), "created");
 }
 
 SERVICE_TEST(a_branch_has_the_records_up_to_its_checkpoint)

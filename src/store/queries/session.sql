@@ -118,6 +118,21 @@ SELECT id FROM continuations WHERE record_id = $1;
 -- name: continuation_pending (session) -> id
 SELECT id FROM continuations WHERE session_id = $1 AND state IN ('accepted', 'claimed') LIMIT 1;
 
+-- name: session_unread (session) -> id, stream_id, sequence
+-- The first input that no wait took and that made no run: what was left to a run that then did not
+-- take it is still there to be read.
+SELECT r.id, r.stream_id, r.sequence FROM streams s
+JOIN stream_records r ON r.stream_id = s.id AND r.sequence > (SELECT coalesce(max(p.sequence), 0)
+    FROM stream_positions p WHERE p.stream_id = s.id AND p.correlation_id = '')
+WHERE s.session_id = $1 AND s.direction = 'input'
+    AND NOT EXISTS (SELECT 1 FROM stream_positions p WHERE p.stream_id = r.stream_id
+        AND p.correlation_id = r.correlation_id AND p.sequence >= r.sequence)
+    AND NOT EXISTS (SELECT 1 FROM continuations c WHERE c.record_id = r.id AND c.state <> 'skipped')
+ORDER BY r.created_ms, r.id LIMIT 1;
+
+-- name: continuation_forget (record)
+DELETE FROM continuations WHERE record_id = $1 AND state = 'skipped';
+
 -- name: continuation_insert (id, environment, session, record, stream, sequence, state, now)
 INSERT INTO continuations (id, environment_id, session_id, record_id, stream_id, sequence, state,
     created_ms, updated_ms)
