@@ -52,7 +52,7 @@ async function ownerSession(url: string): Promise<string> {
 
 const scopes = ["runs:create", "runs:read", "runs:manage", "tasks:deploy", "secrets:write"].concat(
   ["create", "read", "complete", "cancel"].map((what) => `tokens:${what}`),
-  ["workspace-versions:read"],
+  ["workspace-versions:read", "session-streams:read", "session-input:send", "session-output:append"],
 );
 
 async function makeKey(url: string, session: string): Promise<string> {
