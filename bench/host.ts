@@ -105,17 +105,34 @@ export async function until(what: string, holds: () => unknown, ms = 60_000): Pr
   }
 }
 
+function childrenOf(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" ").filter(Boolean).map(Number),
+  );
+}
+
 /** CPU seconds of a process and its children that live. */
 export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  let ticks = Number(fields[11]) + Number(fields[12]);
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    const children = readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8");
-    for (const child of children.split(" ").filter(Boolean))
-      ticks += cpuSeconds(Number(child)) * 100;
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return childrenOf(pid).reduce((sum, child) => sum + cpuSeconds(child), ticks / 100);
+}
+
+/** The processes below one that run a program, as they are now. */
+export function running(pid: number, program: string): number[] {
+  try {
+    const is = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[0]?.endsWith(program);
+    return [...(is ? [pid] : []), ...childrenOf(pid).flatMap((child) => running(child, program))];
+  } catch {
+    return []; // It ended meanwhile.
   }
-  return ticks / 100;
+}
+
+/** Memory of a process, where what it shares is divided among those who have it. */
+export function proportionalBytes(pid: number): number {
+  const line = /^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"));
+  return Number(line?.[1]) * 1024;
 }
 
 export function residentBytes(pid: number): number {

@@ -1,14 +1,16 @@
-// A raw QEMU guest on the kernel the product boots: booted once by hand, saved in place, restored
-// copy-on-write as often as wanted. Without disks and network, and without anything of ours around.
+// A raw QEMU guest on the kernel the product boots and of the shape its machines have: booted once
+// by hand, saved in place, restored copy-on-write as often as wanted. Its disks are empty, its
+// network leads nowhere, and nothing of ours is around it.
 import { once } from "node:events";
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
-import { atEnd, folder, has, note, start, stop, until } from "./host.ts";
+import { atEnd, folder, has, note, proportionalBytes, start, stop, until } from "./host.ts";
 
-const program = "qemu-system-x86_64";
-const memoryMiB = 512;
+export const program = "qemu-system-x86_64";
+const memoryMiB = 2048;
+const disks = ["root", "scratch", "bundle"];
 
 export interface Machine {
   files: string;
@@ -47,25 +49,38 @@ async function command(on: Monitor, execute: string, args?: object): Promise<unk
   }
 }
 
+/* A guest that had to measure it would give up on a host that is busy. */
+function clock(): string {
+  const mhz = /^cpu MHz\s*:\s*([\d.]+)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1];
+  return mhz ? `tsc_early_khz=${Math.round(Number(mhz) * 1000)}` : "";
+}
+
 let count = 0;
 
 function launch(machine: Machine, isCopy: boolean) {
   const name = join(folder, `qemu-${++count}`);
-  const append = "quiet panic=-1 reboot=t no_timer_check mitigations=off helmr.channel=serial";
+  const append = `quiet panic=-1 reboot=t no_timer_check tsc=reliable ${clock()} mitigations=off helmr.channel=serial`;
+  const boots = ["-kernel", `${machine.files}/kernel`, "-initrd", `${machine.files}/initrd`, "-append", append];
   const child = start(program, [
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
-    ...["-M", "microvm,acpi=on,rtc=on,isa-serial=off,suppress-vmdesc=on,memory-backend=m0"],
-    ...["-accel", "tcg,tb-size=128", "-cpu", "max", "-smp", "1", "-m", String(memoryMiB)],
+    "-M",
+    "microvm,acpi=on,rtc=on,isa-serial=off,ioapic2=off,suppress-vmdesc=on,memory-backend=m0",
+    ...["-accel", "tcg,tb-size=128", "-cpu", "max", "-smp", "2", "-m", String(memoryMiB)],
     ...["-global", "migration.send-configuration=off"],
     "-object",
     `memory-backend-file,id=m0,size=${memoryMiB}M,mem-path=${machine.memory},share=${isCopy ? "off" : "on"}`,
-    ...["-kernel", `${machine.files}/kernel`, "-initrd", `${machine.files}/initrd`, "-append", append],
+    ...disks.flatMap((disk) => [
+      ...["-drive", `id=${disk},if=none,driver=null-co,read-zeroes=on,size=64M`],
+      ...["-device", `virtio-blk-device,drive=${disk}`],
+    ]),
     ...["-device", "virtio-serial-device"],
     ...["-chardev", `socket,id=ch,path=${name}.channel,server=on,wait=off`],
     ...["-device", "virtserialport,chardev=ch,name=helmr.channel"],
     ...["-qmp", `unix:${name}.qmp,server=on,wait=off`],
-    ...(isCopy ? ["-S", "-incoming", `exec:cat ${machine.state}`] : []),
-  ]);
+    ...["-object", "rng-random,id=r0,filename=/dev/urandom", "-device", "virtio-rng-device,rng=r0"],
+    ...["-netdev", "user,id=n0,restrict=on", "-device", "virtio-net-device,netdev=n0"],
+    ...(isCopy ? ["-S", "-incoming", `exec:cat ${machine.state}`] : boots),
+  ], { env: { PATH: process.env["PATH"], MALLOC_ARENA_MAX: "1" } });
   return { child, monitor: `${name}.qmp`, channel: `${name}.channel` };
 }
 
@@ -100,15 +115,34 @@ async function prepare(build: string): Promise<Machine | undefined> {
 /** A saved machine, or nothing where there is no QEMU. */
 export const rawMachine = (build: string) => (ready ??= prepare(build));
 
+async function arrived(control: Monitor): Promise<void> {
+  for (;;) {
+    const { status } = (await command(control, "query-status")) as { status: string };
+    if (status !== "inmigrate") return;
+  }
+}
+
+/** What each of so many takes before its first instruction, in bytes of its proportional share. */
+export async function sleepingMemory(machine: Machine, count: number): Promise<number[]> {
+  const copies = Array.from({ length: count }, () => launch(machine, true));
+  try {
+    for (const { monitor: path } of copies) {
+      const control = await monitor(path);
+      await arrived(control);
+      control.socket.destroy();
+    }
+    return copies.map(({ child }) => proportionalBytes(child.pid ?? 0));
+  } finally {
+    for (const { child } of copies) await stop(child, "SIGKILL");
+  }
+}
+
 /** From the start of the process until the restored guest runs, in milliseconds. */
 export async function restoreMachine(machine: Machine): Promise<number> {
   const begun = performance.now();
   const { child, monitor: path } = launch(machine, true);
   const control = await monitor(path);
-  for (;;) {
-    const { status } = (await command(control, "query-status")) as { status: string };
-    if (status !== "inmigrate") break;
-  }
+  await arrived(control);
   await command(control, "cont");
   const took = performance.now() - begun;
   control.socket.destroy();

@@ -27,7 +27,7 @@ export function quantile(values: number[], part: number): number {
 
 export const median = (values: number[]) => quantile(values, 0.5);
 
-const isCost = (unit: string) => unit === "s" || unit === "ms" || unit === "us" || unit === "bytes";
+const isCost = (unit: string) => ["s", "ms", "us", "bytes", "MB"].includes(unit);
 
 /** Compares with the figures in the file, then replaces those that were measured now. */
 export function remember(path: string): void {

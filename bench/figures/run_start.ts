@@ -20,16 +20,28 @@ function addPhases(events: RunEvent[], phases: Phases): void {
   }
 }
 
-export async function startOnce(stack: Stack, phases: Phases, task = "now"): Promise<number> {
+/** Undefined for a start at another level than the one that is meant. */
+export async function startAt(
+  stack: Stack,
+  task: string,
+  level: string | undefined,
+  phases: Phases = new Map(),
+): Promise<number | undefined> {
   const run = await createRun(stack, task);
   const accepted = Date.now();
-  addPhases(await awaitRun(stack, run.id), phases);
+  const events = await awaitRun(stack, run.id);
+  addPhases(events, phases);
   const ended = await getRun(stack, run.id);
   const output = ended.output as { at: number } | null;
   if (!output) throw new Error(`the run ended without an output: ${JSON.stringify(ended)}`);
   // The sandbox is taken down after the run's end; a start is measured on a quiet machine.
   await sleep(200);
-  return output.at - accepted;
+  const started = events.find((event) => event.kind === "run.lease_started");
+  return level === undefined || started?.attributes["level"] === level ? output.at - accepted : undefined;
+}
+
+export async function startOnce(stack: Stack, phases: Phases, task = "now"): Promise<number> {
+  return (await startAt(stack, task, undefined, phases)) as number;
 }
 
 export async function rawOnce(raw: Runsc): Promise<number> {

@@ -3,13 +3,15 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { choose, patience } from "./lib/engine.ts";
 import { projects } from "./lib/helmr.ts";
-import { startOwn } from "./lib/own.ts";
+import { childrenOf, commandOf } from "./lib/host.ts";
+import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
 import { happened, noSandbox, start, succeeded } from "./lib/waiting.ts";
 
 const inARow = Number(process.env.MACHINE_STARTS ?? 10);
 const atOnce = 20;
+const standbys = 3;
 
 /* A disk or a port of the machine, made anew where the program has none. */
 const node = (kind: "b" | "c", file: string): string =>
@@ -48,7 +50,7 @@ describe("a worker with machines", () => {
     choose("qemu");
     const env = {
       HELMR_ENGINE: "qemu",
-      HELMR_WORKER_STANDBYS: "1",
+      HELMR_WORKER_STANDBYS: String(standbys),
       HELMR_WORKER_EXECUTION_SLOTS: String(atOnce),
       HELMR_WORKER_CAPACITY_VCPUS: String(2 * atOnce),
       HELMR_WORKER_CAPACITY_MEMORY_MIB: "65536",
@@ -87,6 +89,25 @@ describe("a worker with machines", () => {
       await succeeded(own, id);
       assert.match(await startOf(id), /^(standby|template)$/);
     }
+  });
+
+  test("copies that stand by sleep, but for the next, and all of them run", async () => {
+    const machines = (): string[][] =>
+      childrenOf(own.workers[0]?.pid as number)
+        .map(commandOf)
+        .filter(([program]) => program?.includes("qemu"));
+    const isAsleepAtFirst = (command: string[]): boolean => command.includes("-S");
+    await until("copies that stand by", () => machines().length === standbys);
+    await until("copies that sleep", () => machines().filter(isAsleepAtFirst).length >= standbys - 1);
+    const ids = await Promise.all(
+      Array.from({ length: standbys }, () => start(own, tasks, "naps", { ms: 2000 })),
+    );
+    const starts: string[] = [];
+    for (const id of ids) {
+      await succeeded(own, id);
+      starts.push(await startOf(id));
+    }
+    assert.ok(starts.filter((how) => how === "standby").length >= standbys - 1, starts.join(" "));
   });
 
   test("two copies have nothing random in common", async () => {
