@@ -69,7 +69,7 @@ export async function failsToInstall(t: TestContext): Promise<void> {
 }
 
 /* Everything that one task can tell of itself, and a file that grows with each run of its session. */
-const teller = `import { image, logger, sandbox, streams, task, timers, tokens } from "@helmr/sdk";
+const teller = `import { image, logger, metadata, sandbox, streams, task, timers, tokens } from "@helmr/sdk";
 import { appendFileSync, readFileSync } from "node:fs";
 streams.input("say");
 const progress = streams.output("progress");
@@ -78,6 +78,7 @@ export const teller = task({
   sandbox: sandbox("s").image(image("i").from("node:24-bookworm-slim")),
   run: async () => {
     await progress.append({ step: 1 });
+    await metadata.set("step", 1);
     await timers.waitFor("100ms").unwrap();
     const { id } = await tokens.create({ tags: ["teller"] });
     logger.info("made a token", { id });
@@ -103,9 +104,11 @@ export async function tellsOfItself(t: TestContext): Promise<void> {
   assert.deepEqual(JSON.parse(await printed(list)).data, { step: 1 });
   assert.equal(await printed(["session", "stream", "list", session.id]), "progress\toutput\t1\nsay\tinput\t0\n");
   assert.match(await printed(["token", "list", "--status", "pending"]), new RegExp(`^${run.output.token}\t`, "m"));
+  assert.deepEqual(run.metadata, { step: 1 });
   assert.match(await printed(["logs", run.id]), /made a token/);
   const kinds = (await shared.runEvents(run.id)).map(({ kind }) => kind);
-  for (const kind of ["run_wait.created", "run_wait.completed"]) assert.ok(kinds.includes(kind), kind);
+  for (const kind of ["run_wait.created", "run_wait.completed", "run.metadata.updated"])
+    assert.ok(kinds.includes(kind), kind);
 }
 
 export async function goesOn(t: TestContext): Promise<void> {
