@@ -116,7 +116,7 @@ static void find_fresh(struct commits *commits)
           [FRESH_SESSION] = {1, 0},
           [FRESH_RUN] = {2, 0},
         [FRESH_READY] = {4, 0},
-          [FRESH_EVENT] = {5, 2},
+          [FRESH_EVENT] = {6, 2},
     };
     for (int id = 0; id < FRESH_COUNT; id++)
         snprintf(commits->old[id], ID_TEXT, "%s",
