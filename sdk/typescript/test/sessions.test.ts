@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as sdk from "@helmr/sdk";
 import { HelmrApiError, image, PayloadSchemaValidationError, sandbox, task } from "@helmr/sdk";
 import type { HelmrClient, SessionRef, StandardSchemaV1 } from "@helmr/sdk";
 import { json, TestServer } from "./server.ts";
@@ -261,4 +262,15 @@ test("every method of a session can be stopped", async () => {
   ];
   for (const call of calls)
     await assert.rejects(call as () => Promise<unknown>, { name: "TimeoutError" });
+});
+
+const exported = `
+  auth cache defineConfig idempotencyKeys image logger metadata queue runs sandbox schedules sessions
+  source streams task tasks timers tokens validateSecretName
+  HelmrClient AuthError ConcurrentWaitError HelmrApiError PayloadSchemaValidationError
+  RunNotFoundError TimeoutError UnsupportedTransportError WaitCancelledError WaitTimeoutError
+  WorkspaceStreamError WorkspaceStreamTerminalError`;
+
+test("the package has these names", () => {
+  assert.deepEqual(Object.keys(sdk).sort(), exported.trim().split(/\s+/).sort());
 });

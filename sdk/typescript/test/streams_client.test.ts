@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UnsupportedTransportError } from "@helmr/sdk";
-import type { StreamRecord } from "@helmr/sdk";
+import { PayloadSchemaValidationError, streams, UnsupportedTransportError } from "@helmr/sdk";
+import type { StandardSchemaV1, StreamRecord } from "@helmr/sdk";
 import { json, sse, TestServer } from "./server.ts";
 
 /* The warning about plain HTTP on loopback is expected in every test here. */
@@ -181,6 +181,30 @@ test("a writer and a pipe keep the order and stop at the first failure", async (
   await assert.rejects(failing.close(), /invalid_request/);
   assert.deepEqual(stored, ["a", "b", "c", "e", "f", "g"]);
   assert.equal((await output.append("z")).isCached, false);
+});
+
+test("a declared stream is checked by its schema, and goes its own way only", async () => {
+  const schema: StandardSchemaV1<{ n: number }> = {
+    "~standard": {
+      version: 1,
+      vendor: "test",
+      validate: (value) =>
+        typeof (value as { n?: unknown }).n === "number"
+          ? { value: value as { n: number } }
+          : { issues: [{ message: "must be a number", path: ["n"] }] },
+    },
+  };
+  await using server = await TestServer.start(json(201, { record: record(1), is_cached: false }));
+  const { auth, sessions } = server.client;
+  const handle = sessions.open("session-1");
+  const declared = streams.input("messages", { schema });
+  const wrong = { n: "1" } as never;
+  await assert.rejects(handle.input(declared).send(wrong), PayloadSchemaValidationError);
+  assert.throws(() => handle.output(declared as never), TypeError);
+  const scope = { type: "session.output.read", session: handle, stream: declared } as never;
+  await assert.rejects(auth.createPublicToken({ scope }), TypeError);
+  assert.equal(server.asked.length, 0);
+  assert.equal((await handle.input(declared).send({ n: 1 })).sequence, 1);
 });
 
 test("what only a run can do is refused, and so are names that cannot be", async () => {

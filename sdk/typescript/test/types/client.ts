@@ -7,6 +7,7 @@ import {
   runs,
   sandbox,
   sessions,
+  streams,
   task,
   tasks,
 } from "@helmr/sdk";
@@ -105,6 +106,10 @@ export async function streamed(): Promise<void> {
   }
   const writer = output.writer();
   holds<Same<typeof writer, StreamWriter<{ text: string }>>>();
+  const declared = handle.input(streams.input("messages", { schema }));
+  holds<Same<typeof declared, InputStream<{ n?: string }>>>();
+  // @ts-expect-error what is declared as output is no input
+  handle.input(streams.output("answers"));
   // @ts-expect-error a record of this stream has text
   await input.send({ n: 1 });
   // @ts-expect-error there is no public way to write output
