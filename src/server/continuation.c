@@ -246,7 +246,10 @@ bool session_continue(struct tx *tx, const struct stream_record_ref *record,
         return false;
     if (verdict == LEAVE)
         return true;
-    if (verdict == MAKE)
+    if (!STORE(tx, &continuation_pending, &arena, &rows, err, V_TEXT(turn.session.id)))
+        return false;
+    /* The next run reads the oldest record first, and that is the one it has to be made for. */
+    if (verdict == MAKE && rows.n_rows == 0)
         return insert(&turn, CONTINUATION_CLAIMED, err) && make(&turn, status, err);
     *status = CONTINUE_PENDING;
     return insert(&turn, CONTINUATION_ACCEPTED, err);

@@ -246,6 +246,13 @@ SERVICE_TEST(a_list_that_is_too_large_for_one_answer_goes_on)
     CHECK(service_says(service, "\"is_cut\":true"));
 }
 
+/* Nothing is swept but by the test. */
+static void sweep_by_hand(struct service *service)
+{
+    sweeper_stop(service->server->sweeper);
+    service->server->sweeper = NULL;
+}
+
 /* Takes what the session's next run is, and starts it. */
 static bool next_turn(struct scene *scene)
 {
@@ -260,6 +267,7 @@ SERVICE_TEST(a_session_goes_on_with_what_its_runs_left_unread)
 {
     struct scene scene;
     CHECK(scene_set(service, &scene));
+    sweep_by_hand(service);
     const char *first = scene.run;
     CHECK_STATUS(service, scene_send(&scene, 1), 201);
     CHECK(ask(&scene, 1, CHAT) && answered_with(&scene) == 1);
@@ -288,6 +296,7 @@ SERVICE_TEST(what_a_run_did_not_take_makes_the_next_one_when_it_ends)
 {
     struct scene scene;
     CHECK(scene_set(service, &scene));
+    sweep_by_hand(service);
     CHECK_STATUS(service, scene_send(&scene, 1), 201);
     CHECK(ask(&scene, 1, CHAT) && answered_with(&scene) == 1);
     CHECK_STATUS(service, scene_send(&scene, 2), 201);
@@ -320,10 +329,33 @@ SERVICE_TEST(what_a_run_did_not_take_makes_the_next_one_when_it_ends)
     CHECK(json_count(buf_str(&service->answer.body), "runs") == 4);
 }
 
+/* The second comes after the end and before the run of the first is made. */
+SERVICE_TEST(the_oldest_record_is_the_first_to_make_a_run)
+{
+    struct scene scene;
+    CHECK(scene_set(service, &scene));
+    sweep_by_hand(service);
+    CHECK_STATUS(service, scene_send(&scene, 1), 201);
+    CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    CHECK_STATUS(service, scene_send(&scene, 2), 201);
+    CHECK_STR(service_text(service, "continuation_status"), "accepted_run_pending");
+    for (int turn = 1; turn <= 2; turn++) {
+        sweep_once(service->server);
+        CHECK_STATUS(service, scene_get(&scene, "runs"), 200);
+        CHECK(json_count(buf_str(&service->answer.body), "runs") == (size_t)turn + 1);
+        CHECK(service_int(service, arena_printf(&service->arena, "runs.%d.cause.sequence", turn)) ==
+              turn);
+        CHECK(next_turn(&scene));
+        CHECK(ask(&scene, turn, CHAT) && answered_with(&scene) == turn);
+        CHECK_STATUS(service, lease_report(&scene.worker, "succeeded", ""), 200);
+    }
+}
+
 SERVICE_TEST(a_run_that_is_cancelled_leaves_its_input_to_whoever_sends_more)
 {
     struct scene scene;
     CHECK(scene_set(service, &scene));
+    sweep_by_hand(service);
     CHECK_STATUS(service, scene_send(&scene, 1), 201);
     const char *cancel = arena_printf(&service->arena, "/api/runs/%s/cancel", scene.run);
     CHECK_STATUS(service, service_ask(service, scene.key, "POST", cancel, "{}"), 200);
