@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { before, suite, test } from "node:test";
 import * as sdk from "@helmr/sdk";
-import type { StreamRecord } from "@helmr/sdk";
+import type { RunSnapshot, StreamRecord } from "@helmr/sdk";
 import { browserMissing, inBrowser } from "../../sdk/typescript/test/browser.ts";
 import { projects } from "./lib/helmr.ts";
 import { ready, startOwn, until } from "./lib/own.ts";
@@ -112,8 +112,16 @@ suite("a chat", () => {
 
   test("each run had its share of turns, and the next one was made by input", async () => {
     const handle = own.client.sessions.open(session);
-    await until("the last run to end", async () => (await handle.retrieve()).canClose);
-    const runs = await handle.runs();
+    let runs: RunSnapshot[] = [];
+    const seen = (): string =>
+      JSON.stringify(runs.map(({ status, error, attemptNumber }) => ({ status, error, attemptNumber })));
+    await until("the last run to end", async () => {
+      runs = await handle.runs();
+      assert.ok(!runs.some(({ isFailed }) => isFailed), seen());
+      return (await handle.retrieve()).canClose;
+    }).catch((error: unknown) => {
+      throw new Error(`${error}: ${seen()}`);
+    });
     assert.deepEqual(
       runs.map(({ status, output }) => [status, output]),
       runs.map(({ id }) => ["succeeded", { turns: turnsOfRun, run: id }]),
