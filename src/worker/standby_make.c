@@ -74,7 +74,9 @@ static struct guest *copy(struct standby *standby, struct template *template,
 
     if (!worked)
         guest_stop(TAKE(guest));
-    template_pool_note(standby->pool, key, template, worked);
+    /* One that sleeps has not shown that it works. */
+    if (!worked || !spec->is_asleep)
+        template_pool_note(standby->pool, key, template, worked);
     template_drop(template);
     return guest;
 }
@@ -126,8 +128,11 @@ static bool make_awake(struct standby *standby, struct place *place, struct erro
 
 static bool rouse(const struct standby *standby, struct place *place, struct error *err)
 {
-    return template_wake(place->guest, place->kind.spec.network != NETWORK_OFF, err) &&
-           warm_up(standby, place, err);
+    const struct template *template = guest_origin(place->guest);
+    bool worked = template_wake(place->guest, place->kind.spec.network != NETWORK_OFF, err);
+
+    template_pool_note(standby->pool, place->key.exact, template, worked);
+    return worked && warm_up(standby, place, err);
 }
 
 /* A copy where that works; else one that is started like any other. */
