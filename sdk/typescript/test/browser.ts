@@ -56,6 +56,7 @@ export async function inBrowser(module: string, settings: object): Promise<any> 
   const flags = ["--no-sandbox", "--disable-gpu", "--headless", "--remote-debugging-port=0"];
   const child = spawn(browser as string, [...flags, `--user-data-dir=${profile}`, address], {
     stdio: ["ignore", "ignore", "ignore"],
+    detached: true, // what Debian starts is a script: the browser is below it, in the same group
   });
   const ended = new Promise((gone) => child.once("exit", gone));
   child.once("exit", (code) => reject(new Error(`the browser ended with ${code}`)));
@@ -64,7 +65,7 @@ export async function inBrowser(module: string, settings: object): Promise<any> 
     if (told.error !== undefined) throw new Error(`in the browser: ${told.error}`);
     return told.value;
   } finally {
-    child.kill("SIGKILL");
+    process.kill(-(child.pid as number), "SIGKILL");
     await ended;
     server.closeAllConnections();
     server.close();
