@@ -1,6 +1,6 @@
 // The product under test: one data directory, first with `helmr up`, later with the server alone.
 import { execFileSync, type ChildProcess } from "node:child_process";
-import { openSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, openSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { folder, freePort, note, run, start, stop, until } from "./host.ts";
 
@@ -164,4 +164,13 @@ export function request(stack: Stack, head: string, body = ""): string {
     `${head}\r\nHost: 127.0.0.1:${stack.port}\r\nAuthorization: Bearer ${stack.key}\r\n` +
     `Accept: ${head.startsWith("GET") ? "text/event-stream" : "*/*"}\r\n${length}\r\n${body}`
   );
+}
+
+/** Stops the server; its database as it is then, in a copy of that name for an anchor to write to. */
+export async function copyDatabase(stack: Stack, name: string): Promise<string> {
+  await halt(stack);
+  for (const suffix of ["", "-wal"])
+    if (existsSync(join(data, `helmr.db${suffix}`)))
+      copyFileSync(join(data, `helmr.db${suffix}`), join(folder, `${name}${suffix}`));
+  return join(folder, name);
 }

@@ -1,9 +1,8 @@
 // Durable creation of runs that nobody executes, and SQLite doing the same writes by itself.
-import { copyFileSync, existsSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { folder, run } from "../host.ts";
+import { resolve } from "node:path";
+import { run } from "../host.ts";
 import { figure, median } from "../report.ts";
-import { createRun, data, halt, request, type Stack, startServer, startUp } from "../stack.ts";
+import { copyDatabase, createRun, request, type Stack, startServer, startUp } from "../stack.ts";
 
 const rounds = 3;
 const seconds = 3;
@@ -26,25 +25,21 @@ async function commits(stack: Stack, database: string): Promise<Load> {
 }
 
 /** The server's database with one queued run in it, whose rows the anchor repeats. */
-async function copyDatabase(stack: Stack): Promise<string> {
+async function database(stack: Stack): Promise<string> {
   await startServer(stack);
   await createRun(stack, "now");
-  await halt(stack);
-  for (const suffix of ["", "-wal"])
-    if (existsSync(join(data, `helmr.db${suffix}`)))
-      copyFileSync(join(data, `helmr.db${suffix}`), join(folder, `copy.db${suffix}`));
-  return join(folder, "copy.db");
+  return copyDatabase(stack, "copy.db");
 }
 
 export async function apiRunsCreate(stack: Stack): Promise<void> {
   if (!stack.key) await startUp(stack);
-  const database = await copyDatabase(stack);
+  const copy = await database(stack);
   await startServer(stack);
   const ours: Load[] = [];
   const theirs: Load[] = [];
   for (let i = 0; i < rounds; i++) {
     ours.push(await load(stack));
-    theirs.push(await commits(stack, database));
+    theirs.push(await commits(stack, copy));
   }
   const middle = (loads: Load[], pick: (load: Load) => number) => median(loads.map(pick));
   figure("api_runs_create", middle(ours, (load) => load.per_second), "requests/s", {

@@ -1,14 +1,12 @@
 // Records of streams: stored, handed to a program that listens, and to many who follow.
 import { connect, type Socket } from "node:net";
-import { copyFileSync, existsSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { folder, note, run, sleep, until } from "../host.ts";
+import { resolve } from "node:path";
+import { note, run, sleep, until } from "../host.ts";
 import { figure, median, quantile } from "../report.ts";
 import {
+  copyDatabase,
   createRun,
-  data,
   getRun,
-  halt,
   request,
   type Run,
   type Stack,
@@ -53,27 +51,23 @@ async function commits(stack: Stack, database: string): Promise<Load> {
 }
 
 /** The server's database with one record in it, which the anchor repeats. */
-async function copyDatabase(stack: Stack): Promise<string> {
+async function database(stack: Stack): Promise<string> {
   await startServer(stack);
   const { session_id } = await createRun(stack, "hear", { rounds: 1 });
   await post(stack, `/api/sessions/${session_id}/inputs/ears`);
-  await halt(stack);
-  for (const suffix of ["", "-wal"])
-    if (existsSync(join(data, `helmr.db${suffix}`)))
-      copyFileSync(join(data, `helmr.db${suffix}`), join(folder, `records.db${suffix}`));
-  return join(folder, "records.db");
+  return copyDatabase(stack, "records.db");
 }
 
 export async function streamAppend(stack: Stack): Promise<void> {
   if (!stack.key) await startUp(stack);
-  const database = await copyDatabase(stack);
+  const copy = await database(stack);
   await startServer(stack);
   const ours: Load[] = [];
   const theirs: Load[] = [];
   for (let i = 0; i < rounds; i++) {
     const { session_id } = await createRun(stack, "hear", { rounds: 1 });
     ours.push(await load(stack, session_id));
-    theirs.push(await commits(stack, database));
+    theirs.push(await commits(stack, copy));
   }
   const middle = (loads: Load[], pick: (load: Load) => number) => median(loads.map(pick));
   figure("stream_append", middle(ours, (one) => one.per_second), "records/s", {

@@ -51,7 +51,7 @@ TEST(rules_in_the_form_of_posix_are_read)
         "IST-1GMT0,M10.5.0,M3.5.0/1",
         "<-02>2<-01>,M3.5.0/-1,M10.5.0/0",
         "AAA0BBB,J60/2,300/167",
-        "XXX-5:30:15",
+        "ABC-5:30:15",
         "CET-1CEST,M3.5.0,M10.5.0/3",
     };
     static const char *const bad[] = {
