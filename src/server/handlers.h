@@ -6,12 +6,14 @@
 route_handler health_get;
 route_handler ready_get;
 route_handler openapi_get;
+route_handler live_get;
 
-route_handler page_home;
+route_handler console_page;
+route_handler console_asset;
+
 route_handler page_dev_login;
 route_handler page_dev_login_post;
 route_handler page_style;
-route_handler page_run;
 route_handler page_login;
 route_handler page_login_post;
 route_handler page_setup;

@@ -10,21 +10,39 @@ const char headers_for_all[] = "Helmr-API-Version: " API_VERSION "\r\n"
 
 const char headers_for_https[] = "Strict-Transport-Security: max-age=31536000\r\n";
 
-/* No scripts, nothing from elsewhere, in nobody's frame. */
+/* In nobody's frame, with nothing of the machine. */
 static const struct {
     const char *name, *value;
-} page_headers[] = {
-    {"Content-Security-Policy",    "default-src 'none'; style-src 'self'; form-action 'self'; "
-                                "base-uri 'none'; frame-ancestors 'none'"},
-    {"X-Frame-Options",            "DENY"                                                               },
-    {"Cross-Origin-Opener-Policy", "same-origin"                                                        },
-    {"Permissions-Policy",         "camera=(), geolocation=(), microphone=(), payment=(), usb=()"       },
+} common_headers[] = {
+    {"X-Frame-Options",            "DENY"                                                        },
+    {"Cross-Origin-Opener-Policy", "same-origin"                                                 },
+    {"Permissions-Policy",         "camera=(), geolocation=(), microphone=(), payment=(), usb=()"},
 };
+
+/* No scripts, nothing from elsewhere. */
+static const char page_policy[] = "default-src 'none'; style-src 'self'; form-action 'self'; "
+                                  "base-uri 'none'; frame-ancestors 'none'";
+
+/* Scripts and styles are files of ours, and it talks to this server alone. */
+static const char console_policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'";
+
+static bool add(struct response *res, const char *policy, struct error *err)
+{
+    for (size_t i = 0; i < COUNT_OF(common_headers); i++)
+        if (!response_header(res, common_headers[i].name, str_of(common_headers[i].value), err))
+            return false;
+    return response_header(res, "Content-Security-Policy", str_of(policy), err);
+}
 
 bool headers_add_page(struct response *res, struct error *err)
 {
-    for (size_t i = 0; i < COUNT_OF(page_headers); i++)
-        if (!response_header(res, page_headers[i].name, str_of(page_headers[i].value), err))
-            return false;
-    return true;
+    return add(res, page_policy, err);
+}
+
+bool headers_add_console(struct response *res, struct error *err)
+{
+    return add(res, console_policy, err);
 }

@@ -54,33 +54,3 @@ void html_string(struct html *html, const char *text)
     if (text)
         html_text(html, str_of(text));
 }
-
-/* The length of the character at the front, or 0 when it is none. */
-static size_t character_len(struct str bytes)
-{
-    unsigned char first = (unsigned char)bytes.ptr[0];
-    size_t len = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (first > 0xF4 || len > bytes.len)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if (((unsigned char)bytes.ptr[i] & 0xC0) != 0x80)
-            return 0;
-    bool is_control = len == 1 && first < 0x20 && first != '\n' && first != '\t' && first != '\r';
-    return is_control || first == 0x7F ? 0 : len;
-}
-
-void html_bytes(struct html *html, struct str bytes)
-{
-    size_t from = 0, i = 0;
-    while (i < bytes.len) {
-        size_t len = character_len((struct str){bytes.ptr + i, bytes.len - i});
-        if (len == 0) {
-            html_text(html, (struct str){bytes.ptr + from, i - from});
-            put(html, STR("\xEF\xBF\xBD"));
-            from = i + 1;
-            len = 1;
-        }
-        i += len;
-    }
-    html_text(html, (struct str){bytes.ptr + from, bytes.len - from});
-}

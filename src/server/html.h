@@ -18,5 +18,3 @@ bool html_end(struct html *html, struct error *err) MUST_USE;
 void html_markup(struct html *html, const char *markup); /* trusted */
 void html_text(struct html *html, struct str text);      /* escaped, also for attributes */
 void html_string(struct html *html, const char *text);   /* the same; NULL is nothing */
-/* Bytes of unknown origin: what is no printable UTF-8 becomes U+FFFD. */
-void html_bytes(struct html *html, struct str bytes);

@@ -3,16 +3,13 @@
 #include "base/encode.h"
 #include "server/headers.h"
 
-bool page_open(struct html *html, struct response *res, const char *title, bool is_refreshed,
-               struct error *err)
+bool page_open(struct html *html, struct response *res, const char *title, struct error *err)
 {
     if (!headers_add_page(res, err))
         return false;
     *html = html_begin(response_body(res));
     html_markup(html, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    if (is_refreshed)
-        html_markup(html, "<meta http-equiv=\"refresh\" content=\"2\">");
     html_markup(html, "<title>");
     html_string(html, title);
     html_markup(html, " · Helmr</title><link rel=\"stylesheet\" href=\"/style.css\"></head><body>"
@@ -81,7 +78,7 @@ bool form_show(const struct form *form, struct response *res, int status, const 
 {
     struct html html;
     bool is_first = true;
-    if (!page_open(&html, res, form->title, false, err))
+    if (!page_open(&html, res, form->title, err))
         return false;
     html_markup(&html, "<h1>");
     html_string(&html, form->title);

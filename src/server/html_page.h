@@ -6,7 +6,7 @@
 #include "http/call.h"
 #include "server/html.h"
 
-bool page_open(struct html *html, struct response *res, const char *title, bool is_refreshed,
+bool page_open(struct html *html, struct response *res, const char *title,
                struct error *err) MUST_USE;
 bool page_close(struct html *html, struct response *res, int status, struct error *err) MUST_USE;
 

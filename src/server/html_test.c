@@ -24,14 +24,6 @@ TEST(nothing_in_a_text_is_markup)
     buf_finish(&out);
 }
 
-TEST(bytes_of_unknown_origin_become_text)
-{
-    CHECK_STR(shown(html_bytes, STR("a\x1b[31m<\xff\xc3\xa9\n")),
-              "a\xEF\xBF\xBD[31m&lt;\xEF\xBF\xBD\xc3\xa9\n");
-    CHECK_STR(shown(html_bytes, STR("\xf0\x9f\x98")), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
-    buf_finish(&out);
-}
-
 TEST(an_overflow_is_reported_once_at_the_end)
 {
     struct error err;

@@ -226,6 +226,7 @@ suite("the API is as it describes itself", () => {
     await parked(own, run);
     await api.ask("GET /api/runs", { query: { status: "all", task_id: "branch" } });
     await api.ask("GET /api/runs/counts");
+    await api.ask("GET /api/live");
     await api.ask("GET /api/runs/{run}", { params });
     await api.ask("GET /api/runs/{run}/waits", { params });
     const fork = { data: { approved: true }, idempotency_key: "fork" };

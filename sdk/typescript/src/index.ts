@@ -36,6 +36,7 @@ export type { EmittedEvent } from "./emit.js";
 export type { StreamDirection, StreamRef } from "./stream_definition.js";
 export type { StreamWriter } from "./stream_write.js";
 export { auth, HelmrClient, runs, sessions, tasks } from "./client/client.js";
+export type { ApiEvent, ApiEventOptions, ApiRequest } from "./client/api.js";
 export type { ClientOptions, RequestOptions } from "./client/transport.js";
 export { idempotencyKeys } from "./client/idempotency.js";
 export type { IdempotencyKey, IdempotencyKeyOptions } from "./client/idempotency.js";

@@ -15,10 +15,6 @@ WHERE id = $1 RETURNING log_cursor;
 -- name: log_sizes_after (run, cursor, limit) -> cursor, n_bytes
 SELECT cursor, n_bytes FROM log_chunks WHERE run_id = $1 AND cursor > $2 ORDER BY cursor LIMIT $3;
 
--- name: log_sizes_before (run, cursor, limit) -> cursor, n_bytes
-SELECT cursor, n_bytes FROM log_chunks
-WHERE run_id = $1 AND cursor < $2 ORDER BY cursor DESC LIMIT $3;
-
 -- name: log_chunks_between (run, after, upto) -> cursor, attempt, stream, observed_ms, bytes
 SELECT cursor, attempt, stream, observed_ms, bytes FROM log_chunks
 WHERE run_id = $1 AND cursor > $2 AND cursor <= $3 ORDER BY cursor;

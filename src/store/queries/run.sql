@@ -163,11 +163,6 @@ ON CONFLICT (environment_id, route, key) DO UPDATE SET fingerprint = excluded.fi
     expires_ms = excluded.expires_ms
 WHERE idempotency.expires_ms <= excluded.created_ms;
 
--- name: run_recent (environment, limit) -> id, task_id, status, created_ms, started_ms, finished_ms, deployment_version
-SELECT r.id, r.task_id, r.status, r.created_ms, r.started_ms, r.finished_ms, d.version
-FROM runs r JOIN deployments d ON d.id = r.deployment_id
-WHERE r.environment_id = $1 ORDER BY r.id DESC LIMIT $2;
-
 -- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib
 SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib
 FROM ready y JOIN shapes s ON s.id = y.shape_id JOIN environments e ON e.id = s.environment_id

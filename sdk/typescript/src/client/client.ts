@@ -1,3 +1,5 @@
+import { events, request } from "./api.js";
+import type { ApiEvent, ApiEventOptions, ApiRequest } from "./api.js";
 import { Auth } from "./auth.js";
 import { Runs } from "./runs.js";
 import { Schedules } from "./schedules.js";
@@ -14,15 +16,27 @@ export class HelmrClient {
   readonly tokens: Tokens;
   readonly schedules: Schedules;
   readonly auth: Auth;
+  readonly #transport: Transport;
 
   constructor(options: ClientOptions = {}) {
     const transport = new Transport(options);
+    this.#transport = transport;
     this.tasks = new Tasks(() => transport);
     this.runs = new Runs(() => transport);
     this.sessions = new Sessions(() => transport);
     this.tokens = new Tokens(() => transport);
     this.schedules = new Schedules(() => transport);
     this.auth = new Auth(() => transport);
+  }
+
+  /** Any route of the API by its path after `/api`, for what has no method of its own. */
+  request<T>(method: string, path: string, options: ApiRequest = {}): Promise<T> {
+    return request<T>(this.#transport, method, path, options);
+  }
+
+  /** Server-sent events of any route that has them, across reconnections. */
+  events<T>(path: string, options: ApiEventOptions = {}): AsyncIterable<ApiEvent<T>> {
+    return events<T>(this.#transport, path, options);
   }
 }
 

@@ -41,6 +41,10 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
+/** Of the page this runs in; there is none in Node. */
+const pageOrigin = (): string | undefined =>
+  (globalThis as { location?: { origin?: string } }).location?.origin;
+
 function baseUrl(given: string | undefined): string {
   const text = given ?? variable("HELMR_API_URL");
   if (!text) throw new UnsupportedTransportError("no server: give url or set HELMR_API_URL");
@@ -54,6 +58,8 @@ function baseUrl(given: string | undefined): string {
     throw new UnsupportedTransportError(
       `the server's address must not have a query or fragment: ${text}`,
     );
+  /* A page's own server is as safe as the page. */
+  if (url.origin === pageOrigin()) return url.href.replace(/\/+$/, "");
   if (url.protocol === "http:" && isLoopback(url.hostname))
     console.warn(`helmr: ${url.origin} is not encrypted; fine on this machine only`);
   else if (url.protocol !== "https:")

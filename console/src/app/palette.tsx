@@ -1,0 +1,105 @@
+// Everything by its name: pages, and a run, session or workspace by its id.
+import { useEffect, useId, useMemo, useRef, useState } from "react";
+import type { ReactNode } from "react";
+import { settings, work } from "./places.ts";
+import { navigate } from "./router.tsx";
+import { useScope } from "./scope.tsx";
+
+interface Choice {
+  label: string;
+  hint: string;
+  go(): void;
+}
+
+const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+function useChoices(text: string): Choice[] {
+  const { projects, may, choose } = useScope();
+  return useMemo(() => {
+    const wanted = text.trim().toLowerCase();
+    if (idPattern.test(wanted))
+      return ["runs", "sessions", "workspaces", "deployments"].map((kind) => ({
+        label: `Open ${wanted} in ${kind}`,
+        hint: "id",
+        go: () => navigate(`/${kind}/${wanted}`),
+      }));
+    const pages = [...work, ...settings]
+      .filter(({ needs }) => needs === undefined || may(needs))
+      .map(({ href, label, key }) => ({
+        label,
+        hint: key ? `g ${key}` : "",
+        go: () => navigate(href),
+      }));
+    const environments = projects.flatMap((project) =>
+      project.environments.map((environment) => ({
+        label: `Switch to ${project.name} / ${environment.name}`,
+        hint: "environment",
+        go: () => choose(environment),
+      })),
+    );
+    return [...pages, ...environments].filter(({ label }) => label.toLowerCase().includes(wanted));
+  }, [text, projects, may, choose]);
+}
+
+export function Palette({ close }: { close(): void }): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const choices = useChoices(text);
+  const id = useId();
+  const chosen = choices[Math.min(at, choices.length - 1)];
+  useEffect(() => dialog.current?.showModal(), []);
+  const take = (choice: Choice | undefined): void => {
+    if (!choice) return;
+    close();
+    choice.go();
+  };
+  return (
+    <dialog
+      ref={dialog}
+      className="palette"
+      aria-label="Go to"
+      onClose={close}
+      onClick={(event) => {
+        if (event.target === dialog.current) close();
+      }}
+    >
+      <input
+        role="combobox"
+        aria-expanded="true"
+        aria-controls={id}
+        aria-label="Where to"
+        placeholder="Page, environment or id…"
+        aria-activedescendant={chosen ? `${id}-${choices.indexOf(chosen)}` : undefined}
+        autoFocus
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={(event) => {
+          const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+          if (step !== 0) {
+            event.preventDefault();
+            setAt((at + step + choices.length) % Math.max(1, choices.length));
+          } else if (event.key === "Enter") take(chosen);
+        }}
+      />
+      <ul role="listbox" id={id} aria-label="Places">
+        {choices.map((choice, i) => (
+          <li
+            key={choice.label}
+            id={`${id}-${i}`}
+            role="option"
+            aria-selected={choice === chosen}
+            onClick={() => take(choice)}
+            onMouseMove={() => setAt(i)}
+          >
+            <span>{choice.label}</span>
+            <kbd>{choice.hint}</kbd>
+          </li>
+        ))}
+      </ul>
+    </dialog>
+  );
+}

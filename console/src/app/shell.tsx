@@ -1,0 +1,179 @@
+// The frame of every page: where one is, where one can go, and whether what is shown is live.
+import { useEffect, useState } from "react";
+import type { ReactNode } from "react";
+import { send } from "../api/client.ts";
+import type { Counts } from "../api/types.ts";
+import { useConnection } from "./live.tsx";
+import { Palette } from "./palette.tsx";
+import { settings, work } from "./places.ts";
+import type { Destination } from "./places.ts";
+import { Link, navigate, useAddress } from "./router.tsx";
+import { useScope, useScoped } from "./scope.tsx";
+import { useTheme } from "./theme.ts";
+
+const connectionWords = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
+
+/** "g" and a letter goes places, Ctrl+K or "/" asks where. */
+function useKeys(openPalette: () => void): void {
+  useEffect(() => {
+    let isGoing = false;
+    const press = (event: KeyboardEvent): void => {
+      const isTyping =
+        event.target instanceof HTMLElement &&
+        event.target.closest("input,textarea,select,[contenteditable],.xterm") !== null;
+      if (
+        (event.key === "k" && (event.metaKey || event.ctrlKey)) ||
+        (event.key === "/" && !isTyping)
+      ) {
+        event.preventDefault();
+        openPalette();
+      } else if (!isTyping && !event.metaKey && !event.ctrlKey && !event.altKey) {
+        const destination = isGoing && work.find(({ key }) => key === event.key);
+        if (destination) navigate(destination.href);
+        isGoing = event.key === "g" && !isGoing;
+      }
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, [openPalette]);
+}
+
+function Scopes(): ReactNode {
+  const { projects, environment, choose } = useScope();
+  return (
+    <label className="scopes">
+      <i
+        aria-hidden="true"
+        ref={(dot) => dot?.style.setProperty("--environment", environment.color_hex)}
+      />
+      <span className="hidden">Project and environment</span>
+      <select
+        value={environment.id}
+        onChange={(event) => {
+          const found = projects
+            .flatMap(({ environments }) => environments)
+            .find(({ id }) => id === event.target.value);
+          if (found) choose(found);
+        }}
+      >
+        {projects.map((project) => (
+          <optgroup key={project.id} label={project.name}>
+            {project.environments.map(({ id, name }) => (
+              <option key={id} value={id}>
+                {project.name} / {name}
+              </option>
+            ))}
+          </optgroup>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Places({
+  table,
+  badges,
+}: {
+  table: Destination[];
+  badges?: Record<string, number | undefined>;
+}): ReactNode {
+  const { pathname } = useAddress();
+  const { may } = useScope();
+  return (
+    <ul>
+      {table
+        .filter(({ needs }) => needs === undefined || may(needs))
+        .map(({ href, label }) => {
+          const isHere =
+            href === "/" ? pathname === "/" : pathname === href || pathname.startsWith(`${href}/`);
+          const badge = badges?.[href];
+          return (
+            <li key={href}>
+              <Link href={href} aria-current={isHere ? "page" : undefined}>
+                {label}
+                {badge ? <b className="badge">{badge}</b> : null}
+              </Link>
+            </li>
+          );
+        })}
+    </ul>
+  );
+}
+
+export function Shell({ children }: { children: ReactNode }): ReactNode {
+  const [isSearching, setSearching] = useState(false);
+  const [isOpen, setOpen] = useState(false);
+  const [theme, nextTheme] = useTheme();
+  const { me, environment } = useScope();
+  const connection = useConnection();
+  const counts = useScoped<Counts>("/runs/counts");
+  const { pathname } = useAddress();
+  useKeys(() => setSearching(true));
+  useEffect(() => setOpen(false), [pathname]);
+  return (
+    <div
+      className="shell"
+      ref={(frame) => frame?.style.setProperty("--environment", environment.color_hex)}
+    >
+      <a className="skip" href="#content">
+        Skip to the content
+      </a>
+      <nav aria-label="Main" className={isOpen ? "is-open" : ""}>
+        <Link href="/" className="brand">
+          <img src="/favicon.svg" alt="" width="22" height="22" />
+          Helmr
+        </Link>
+        <Places
+          table={work}
+          badges={{ "/approvals": counts.data?.waiting, "/runs": counts.data?.running }}
+        />
+        <h2>Settings</h2>
+        <Places table={settings} />
+        <div className="person">
+          <span title={me.user?.email}>{me.user?.display_name || me.user?.email}</span>
+          <button
+            type="button"
+            className="quiet"
+            onClick={() =>
+              void send("POST", "/auth/logout", {}).finally(() => location.assign("/login"))
+            }
+          >
+            Sign out
+          </button>
+        </div>
+      </nav>
+      <div className="bar">
+        <button
+          type="button"
+          className="menu quiet"
+          aria-expanded={isOpen}
+          aria-label="Menu"
+          onClick={() => setOpen(!isOpen)}
+        >
+          ☰
+        </button>
+        <Scopes />
+        <span className={`connection is-${connection}`} role="status">
+          <i aria-hidden="true" />
+          {connectionWords[connection]}
+        </span>
+        <button type="button" className="search quiet" onClick={() => setSearching(true)}>
+          Search <kbd>Ctrl K</kbd>
+        </button>
+        <button
+          type="button"
+          className="quiet"
+          onClick={nextTheme}
+          aria-label={`Theme: ${theme}`}
+          title={`Theme: ${theme}`}
+        >
+          {theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}
+        </button>
+      </div>
+      <main id="content" tabIndex={-1}>
+        {children}
+      </main>
+      {isSearching && <Palette close={() => setSearching(false)} />}
+    </div>
+  );
+}

@@ -1,0 +1,69 @@
+// A log as lines, however it comes: two streams, cut anywhere, very long. Readers are told at most once a frame.
+
+export interface Line {
+  text: string;
+  isError: boolean;
+}
+type Stream = "stdout" | "stderr";
+
+/* A line longer than this is shown in parts: one without an end must not stop the page. */
+const longest = 8192;
+
+export class LogLines {
+  readonly lines: Line[] = [];
+  bytes = 0;
+  #open: Record<Stream, { decoder: TextDecoder; rest: string }> = {
+    stdout: { decoder: new TextDecoder(), rest: "" },
+    stderr: { decoder: new TextDecoder(), rest: "" },
+  };
+  #readers = new Set<() => void>();
+  #isTold = false;
+  #version = 0;
+
+  add(stream: Stream, bytes: Uint8Array): void {
+    this.bytes += bytes.length;
+    const open = this.#open[stream];
+    const parts = (open.rest + open.decoder.decode(bytes, { stream: true })).split("\n");
+    open.rest = parts.pop() as string;
+    for (const part of parts) this.#push(part, stream);
+    if (open.rest.length > longest) {
+      this.#push(open.rest, stream);
+      open.rest = "";
+    }
+    this.#tell();
+  }
+
+  /** What has no line end will get none. */
+  end(): void {
+    for (const stream of ["stdout", "stderr"] as const) {
+      const { rest } = this.#open[stream];
+      if (rest !== "") this.#push(rest, stream);
+      this.#open[stream].rest = "";
+    }
+    this.#tell();
+  }
+
+  #push(text: string, stream: Stream): void {
+    const line = text.endsWith("\r") ? text.slice(0, -1) : text;
+    const isError = stream === "stderr";
+    for (let at = 0; at === 0 || at < line.length; at += longest)
+      this.lines.push({ text: line.slice(at, at + longest), isError });
+  }
+
+  #tell(): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    requestAnimationFrame(() => {
+      this.#isTold = false;
+      this.#version++;
+      this.#readers.forEach((reader) => reader());
+    });
+  }
+
+  readonly subscribe = (reader: () => void): (() => void) => {
+    this.#readers.add(reader);
+    return () => this.#readers.delete(reader);
+  };
+
+  readonly version = (): number => this.#version;
+}
