@@ -185,3 +185,100 @@ export interface DiffEntry {
   patch?: string | null;
   binary?: boolean | null;
 }
+
+export interface Task {
+  id: string;
+  task_id: string;
+  deployment_id: string;
+  deployment_version: string;
+  file_path: string;
+  export_name: string;
+  sandbox_id: string;
+  accepts_payload: boolean;
+  max_duration_seconds: number;
+  queue: string;
+  secrets: { name: string; placement: string }[];
+  schedules: unknown[];
+}
+
+export interface Schedule {
+  id: string;
+  type: "declarative" | "imperative";
+  deduplication_key: string;
+  task: string;
+  cron: string;
+  timezone: string;
+  status: string;
+  last_error?: string | null;
+  next_fire_at?: string | null;
+  last_fire_at?: string | null;
+  upcoming?: string[];
+}
+
+export interface StreamRecord {
+  id: string;
+  sequence: number;
+  data: unknown;
+  correlation_id?: string | null;
+  created_at: string;
+}
+
+export interface StreamInfo {
+  id: string;
+  name: string;
+  direction: "input" | "output";
+  sequence: number;
+}
+
+export interface ApiKey {
+  id: string;
+  name: string;
+  key_prefix: string;
+  status: string;
+  permissions: { scopes: string[] }[];
+  created_at: string;
+  expires_at?: string | null;
+  last_used_at?: string | null;
+}
+
+export interface Member {
+  user_id: string;
+  email: string;
+  display_name: string;
+  role: string;
+  status: string;
+  created_at: string;
+}
+
+export interface Invitation {
+  id: string;
+  email: string;
+  role: string;
+  status: string;
+  expires_at: string;
+  invite_url?: string;
+}
+
+export interface Secret {
+  name: string;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface AuditEntry {
+  sequence: number;
+  at: string;
+  actor: { type: string; id: string; name?: string | null };
+  action: string;
+  subject?: string | null;
+  request_id?: string | null;
+  outcome: string;
+}
+
+export interface DeploymentEvent {
+  id: string;
+  cursor: string;
+  kind: string;
+  at: string;
+  attributes: Record<string, unknown>;
+}

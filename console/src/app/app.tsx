@@ -13,6 +13,23 @@ const pages: Route[] = [
   { pattern: "/runs", page: lazy(() => import("../pages/runs.tsx")) },
   { pattern: "/runs/:run", page: lazy(() => import("../pages/run.tsx")) },
   { pattern: "/approvals", page: lazy(() => import("../pages/approvals.tsx")) },
+  { pattern: "/sessions", page: lazy(() => import("../pages/sessions.tsx")) },
+  { pattern: "/sessions/:session", page: lazy(() => import("../pages/session.tsx")) },
+  { pattern: "/tasks", page: lazy(() => import("../pages/tasks.tsx")) },
+  { pattern: "/tasks/:task", page: lazy(() => import("../pages/task.tsx")) },
+  { pattern: "/deployments", page: lazy(() => import("../pages/deployments.tsx")) },
+  { pattern: "/deployments/:deployment", page: lazy(() => import("../pages/deployment.tsx")) },
+  { pattern: "/schedules", page: lazy(() => import("../pages/schedules.tsx")) },
+  { pattern: "/settings/workers", page: lazy(() => import("../pages/settings/workers.tsx")) },
+  { pattern: "/settings/secrets", page: lazy(() => import("../pages/settings/secrets.tsx")) },
+  { pattern: "/settings/api-keys", page: lazy(() => import("../pages/settings/api_keys.tsx")) },
+  { pattern: "/settings/members", page: lazy(() => import("../pages/settings/members.tsx")) },
+  { pattern: "/settings/projects", page: lazy(() => import("../pages/settings/projects.tsx")) },
+  {
+    pattern: "/settings/environments",
+    page: lazy(() => import("../pages/settings/environments.tsx")),
+  },
+  { pattern: "/settings/audit", page: lazy(() => import("../pages/settings/audit.tsx")) },
 ];
 
 export function App(): ReactNode {

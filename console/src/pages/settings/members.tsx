@@ -1,0 +1,194 @@
+// Who may sign in, as what, and who has been asked to.
+import { useState } from "react";
+import type { ReactNode } from "react";
+import { get, send } from "../../api/client.ts";
+import type { Invitation, Member } from "../../api/types.ts";
+import { useQuery } from "../../app/query.ts";
+import { useScope } from "../../app/scope.tsx";
+import { List } from "../../ui/list.tsx";
+import {
+  Confirm,
+  Copy,
+  Empty,
+  Field,
+  PageHead,
+  Section,
+  Status,
+  useSubmit,
+} from "../../ui/parts.tsx";
+import { Time } from "../../ui/time.tsx";
+import { Trouble } from "../../ui/trouble.tsx";
+
+const roles = ["owner", "admin", "developer", "viewer"];
+
+function Role({ member, done }: { member: Member; done(): void }): ReactNode {
+  const [role, setRole] = useState(member.role);
+  const { error, isBusy, submit } = useSubmit(async () => {
+    await send("PATCH", `/members/${member.user_id}`, { role, expected_role: member.role });
+    done();
+  });
+  return (
+    <form onSubmit={submit} className="confirm">
+      <select
+        aria-label={`Role of ${member.email}`}
+        value={role}
+        onChange={(event) => setRole(event.target.value)}
+      >
+        {roles.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </select>
+      {role !== member.role && <button disabled={isBusy}>Change</button>}
+      {error && <Trouble error={error} />}
+    </form>
+  );
+}
+
+function Link({ member }: { member: Member }): ReactNode {
+  const [url, setUrl] = useState<string>();
+  const { error, submit } = useSubmit(async () => {
+    setUrl(
+      (await send<{ reset_url: string }>("POST", `/members/${member.user_id}/password-reset`, {}))
+        .reset_url,
+    );
+  });
+  return (
+    <>
+      {url ? (
+        <Copy text={url} label="Copy the link" />
+      ) : (
+        <button type="button" className="quiet" onClick={() => submit()}>
+          Reset password
+        </button>
+      )}
+      {error && <Trouble error={error} />}
+    </>
+  );
+}
+
+function Invite({ done }: { done(): void }): ReactNode {
+  const [email, setEmail] = useState("");
+  const [role, setRole] = useState("developer");
+  const [url, setUrl] = useState<string>();
+  const { error, isBusy, submit } = useSubmit(async () => {
+    setUrl((await send<Invitation>("POST", "/invitations", { email, role })).invite_url);
+    setEmail("");
+    done();
+  });
+  return (
+    <form onSubmit={submit} className="narrow">
+      <Field label="E-mail">
+        {(id) => (
+          <input
+            id={id}
+            type="email"
+            required
+            value={email}
+            onChange={(event) => setEmail(event.target.value)}
+          />
+        )}
+      </Field>
+      <Field label="Role">
+        {(id) => (
+          <select id={id} value={role} onChange={(event) => setRole(event.target.value)}>
+            {roles.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <button disabled={isBusy}>Invite</button>
+      {error && <Trouble error={error} />}
+      {url && (
+        <div className="once" role="status">
+          <strong>Send this link; it is not shown again.</strong>
+          <div className="command">
+            <code>{url}</code>
+            <Copy text={url} />
+          </div>
+        </div>
+      )}
+    </form>
+  );
+}
+
+export default function Members(): ReactNode {
+  const { me } = useScope();
+  const members = useQuery("members", () => get<{ members: Member[] }>("/members"));
+  const invitations = useQuery("invitations", () =>
+    get<{ invitations: Invitation[] }>("/invitations"),
+  );
+  const pending = invitations.data?.invitations.filter(({ status }) => status === "pending") ?? [];
+  return (
+    <>
+      <PageHead title="Members" lead={me.organization.name} />
+      <List
+        query={members}
+        items={members.data?.members}
+        keyOf={({ user_id }) => user_id}
+        empty={<Empty title="Nobody is here" />}
+        columns={[
+          { head: "Name", cell: (one) => one.display_name || <span className="dim">–</span> },
+          { head: "E-mail", cell: (one) => one.email },
+          {
+            head: "Role",
+            cell: (one) => <Role key={one.role} member={one} done={members.refresh} />,
+          },
+          { head: "Status", cell: (one) => <Status value={one.status} /> },
+          { head: "Since", cell: (one) => <Time at={one.created_at} /> },
+          {
+            head: "",
+            cell: (one) => (
+              <span className="confirm">
+                <Link member={one} />
+                {one.user_id !== me.user?.id && (
+                  <Confirm
+                    isPlain
+                    label="Remove"
+                    question="Their sessions end."
+                    act={async () => {
+                      await send("DELETE", `/members/${one.user_id}`);
+                      members.refresh();
+                    }}
+                  />
+                )}
+              </span>
+            ),
+          },
+        ]}
+      />
+      {pending.length > 0 && (
+        <Section title="Invited">
+          <List
+            query={invitations}
+            items={pending}
+            keyOf={({ id }) => id}
+            empty={null}
+            columns={[
+              { head: "E-mail", cell: (one) => one.email },
+              { head: "Role", cell: (one) => one.role },
+              { head: "Expires", cell: (one) => <Time at={one.expires_at} /> },
+              {
+                head: "",
+                cell: (one) => (
+                  <Confirm
+                    isPlain
+                    label="Withdraw"
+                    question="The link stops working."
+                    act={async () => {
+                      await send("DELETE", `/invitations/${one.id}`);
+                      invitations.refresh();
+                    }}
+                  />
+                ),
+              },
+            ]}
+          />
+        </Section>
+      )}
+      <Section title="Invite somebody">
+        <Invite done={invitations.refresh} />
+      </Section>
+    </>
+  );
+}
