@@ -142,7 +142,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           </button>
         </div>
       </nav>
-      <div className="bar">
+      <header className="bar">
         <button
           type="button"
           className="menu quiet"
@@ -169,7 +169,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
         >
           {theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}
         </button>
-      </div>
+      </header>
       <main id="content" tabIndex={-1}>
         {children}
       </main>

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { get, send } from "../api/client.ts";
 import type { Run, Wait } from "../api/types.ts";
 import { useQuery } from "../app/query.ts";
+import { useRunEvents } from "../app/run_events.ts";
 import { Link, navigate, useAddress } from "../app/router.tsx";
 import { useScope, useScoped } from "../app/scope.tsx";
 import { Answer, formOf, promptOf } from "../ui/answer.tsx";
@@ -83,6 +84,7 @@ function PhoneLink({ wait }: { wait: Wait }): ReactNode {
 }
 
 function Detail({ run, wait, done }: { run: Run; wait: Wait; done(): void }): ReactNode {
+  useRunEvents(run.id);
   return (
     <article className="decision" aria-label={promptOf(wait)}>
       <h2>{promptOf(wait)}</h2>

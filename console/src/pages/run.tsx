@@ -5,6 +5,7 @@ import { client, send } from "../api/client.ts";
 import type { Run, RunEvent, Wait } from "../api/types.ts";
 import { Link, navigate, useParam, useSearch } from "../app/router.tsx";
 import { useScope, useScoped } from "../app/scope.tsx";
+import { useRunEvents } from "../app/run_events.ts";
 import { Answer, promptOf } from "../ui/answer.tsx";
 import { DiffView } from "../ui/diff_view.tsx";
 import { LogLines } from "../ui/log_lines.ts";
@@ -53,35 +54,6 @@ function useLog(runId: string): LogLines {
     return () => stop.abort();
   }, [runId, projectId, environmentId]);
   return log;
-}
-
-function useEvents(runId: string): RunEvent[] {
-  const {
-    place: { projectId, environmentId },
-  } = useScope();
-  const [events, setEvents] = useState<RunEvent[]>([]);
-  useEffect(() => {
-    const stop = new AbortController();
-    let batch: RunEvent[] = [];
-    setEvents([]);
-    const read = async (): Promise<void> => {
-      for await (const { data } of client.events<RunEvent>(`/runs/${runId}/events`, {
-        projectId,
-        environmentId,
-        signal: stop.signal,
-      })) {
-        if (batch.push(data) === 1)
-          requestAnimationFrame(() => {
-            const came = batch;
-            batch = [];
-            setEvents((before) => [...before, ...came]);
-          });
-      }
-    };
-    read().catch(() => undefined);
-    return () => stop.abort();
-  }, [runId, projectId, environmentId]);
-  return events;
 }
 
 function Actions({ run }: { run: Run }): ReactNode {
@@ -244,9 +216,7 @@ export default function RunPage(): ReactNode {
   const { data: run, error, refresh } = useScoped<Run>(`/runs/${id}`);
   const [tab, setTab] = useSearch("tab", "Log");
   const log = useLog(id);
-  const events = useEvents(id);
-  /* The events of the run come before the page is told of the environment's. */
-  useEffect(refresh, [events.length]);
+  const events = useRunEvents(id);
   if (error) return <Trouble error={error} retry={refresh} />;
   if (!run) return null;
   return (

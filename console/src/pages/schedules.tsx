@@ -127,7 +127,7 @@ export default function Schedules(): ReactNode {
               ),
           },
           {
-            head: "",
+            head: "Actions",
             cell: (one) => (may("runs:create") ? <Actions one={one} done={query.refresh} /> : null),
           },
         ]}

@@ -26,7 +26,7 @@ export function List<T>({ query, items, keyOf, columns, empty }: Shown<T>): Reac
     );
   if (items.length === 0) return empty;
   return (
-    <div className="table">
+    <div className="table" tabIndex={0}>
       <table>
         <thead>
           <tr>

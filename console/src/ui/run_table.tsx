@@ -15,7 +15,7 @@ export function Took({ run }: { run: Run }): ReactNode {
 
 export function RunTable({ runs }: { runs: Run[] }): ReactNode {
   return (
-    <div className="table">
+    <div className="table" tabIndex={0}>
       <table>
         <thead>
           <tr>

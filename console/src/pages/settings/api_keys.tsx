@@ -156,7 +156,7 @@ export default function ApiKeys(): ReactNode {
           },
           { head: "Last used", cell: (key) => <Time at={key.last_used_at} /> },
           {
-            head: "",
+            head: "Actions",
             cell: (key) =>
               key.status === "active" ? (
                 <Confirm

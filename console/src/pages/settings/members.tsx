@@ -137,7 +137,7 @@ export default function Members(): ReactNode {
           { head: "Status", cell: (one) => <Status value={one.status} /> },
           { head: "Since", cell: (one) => <Time at={one.created_at} /> },
           {
-            head: "",
+            head: "Actions",
             cell: (one) => (
               <span className="confirm">
                 <Link member={one} />
@@ -169,7 +169,7 @@ export default function Members(): ReactNode {
               { head: "Role", cell: (one) => one.role },
               { head: "Expires", cell: (one) => <Time at={one.expires_at} /> },
               {
-                head: "",
+                head: "Actions",
                 cell: (one) => (
                   <Confirm
                     isPlain

@@ -41,7 +41,7 @@ export default function Projects(): ReactNode {
           },
           { head: "Created", cell: (one) => <Time at={one.created_at} /> },
           {
-            head: "",
+            head: "Actions",
             cell: (one) =>
               one.is_default ? null : (
                 <span className="confirm">

@@ -36,7 +36,7 @@ export default function Secrets(): ReactNode {
           { head: "Set", cell: (secret) => <Time at={secret.updated_at} /> },
           { head: "First set", cell: (secret) => <Time at={secret.created_at} /> },
           {
-            head: "",
+            head: "Actions",
             cell: (secret) => (
               <Confirm
                 isPlain
