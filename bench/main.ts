@@ -1,6 +1,7 @@
 // Runs every figure, or those named: node bench/main.ts BUILD_DIR [FIGURE...].
 import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
+import { consoleFigures } from "./figures/console.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
 import { dispatch } from "./figures/dispatch.ts";
 import { ext4Write } from "./figures/ext4_write.ts";
@@ -22,13 +23,14 @@ import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first six, and servers alone five more.
+// In this order one `helmr up` serves the first seven, and servers alone five more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   secret_start: secretStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
   append_to_waiter: appendToWaiter,
+  console: consoleFigures,
   deploy_cached: deployCached,
   run_start_cold: runStartCold,
   park: parkAndResume,

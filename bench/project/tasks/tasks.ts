@@ -63,3 +63,18 @@ export const hear = task({
     return { at };
   },
 });
+
+export const lines = task({
+  id: "lines",
+  sandbox: box,
+  run: async (event: { perSecond: number; seconds: number }, _ctx) => {
+    const began = Date.now();
+    for (let printed = 0; printed < event.perSecond * event.seconds; ) {
+      const due = Math.min(event.perSecond * event.seconds, ((Date.now() - began) / 1000) * event.perSecond);
+      let text = "";
+      for (; printed < due; printed++) text += `line ${printed} \u001b[3${printed % 8}mof a log that grows\u001b[0m\n`;
+      process.stdout.write(text);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  },
+});

@@ -20,7 +20,9 @@ export function useRunEvents(runId: string): RunEvent[] {
         environmentId,
         signal: stop.signal,
       });
-      for await (const { data } of records)
+      for await (const { data } of records) {
+        /* That something was printed is told by the log itself. */
+        if (data.kind.startsWith("log.")) continue;
         if (batch.push(data) === 1)
           requestAnimationFrame(() => {
             const came = batch;
@@ -28,6 +30,7 @@ export function useRunEvents(runId: string): RunEvent[] {
             setEvents((before) => [...before, ...came]);
             refreshAll(`${environmentId} /runs/${runId}`);
           });
+      }
     };
     read().catch(() => undefined);
     return () => stop.abort();

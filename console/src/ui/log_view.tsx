@@ -1,5 +1,13 @@
 // A log of any length: only the lines one sees are on the page.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import {
+  memo,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
 import type { ReactNode } from "react";
 import { navigate, useAddress } from "../app/router.tsx";
 import { pieces, withoutAnsi } from "./ansi.ts";
@@ -41,7 +49,13 @@ function useMatches(log: LogLines, version: number, text: string): number[] {
   return wanted === "" ? [] : current.lines;
 }
 
-function LineText({ text, wanted }: { text: string; wanted: string }): ReactNode {
+const LineText = memo(function LineText({
+  text,
+  wanted,
+}: {
+  text: string;
+  wanted: string;
+}): ReactNode {
   const clean = wanted === "" ? "" : withoutAnsi(text);
   if (wanted !== "" && clean.toLowerCase().includes(wanted)) {
     const out: ReactNode[] = [];
@@ -71,7 +85,7 @@ function LineText({ text, wanted }: { text: string; wanted: string }): ReactNode
       {piece.text}
     </span>
   ));
-}
+});
 
 function download(log: LogLines, name: string): void {
   const link = document.createElement("a");
