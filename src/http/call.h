@@ -57,6 +57,7 @@ bool call_query_int(struct call *call, const char *name, int64_t min, int64_t ma
 struct response_source {
     const char *topic; /* a wake-up of it means: pull again. NULL for a finite download */
     const char *content_type;
+    int status;      /* 0: 200 */
     bool is_sse;     /* keep-alive comments, 30 minute limit, no buffering headers */
     uint64_t length; /* of a download when it is known, else 0: chunked */
     /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was

@@ -122,7 +122,8 @@ bool response_header(struct response *res, const char *name, struct str value, s
 
 void response_stream(struct response *res, const struct response_source *source)
 {
-    set(res, RESPONSE_STREAM, 200, arena_text(res->arena, str_of(source->content_type)));
+    set(res, RESPONSE_STREAM, source->status ? source->status : 200,
+        arena_text(res->arena, str_of(source->content_type)));
     res->source = *source;
     res->topic = source->topic ? arena_text(res->arena, str_of(source->topic)) : NULL;
     res->output.body.len = 0;
