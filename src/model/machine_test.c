@@ -7,8 +7,11 @@
 #include "model/checkpoint_state.h"
 #include "model/continuation_state.h"
 #include "model/deployment_state.h"
+#include "model/exec_state.h"
 #include "model/lease_state.h"
 #include "model/machines.h"
+#include "model/mount_state.h"
+#include "model/pty_state.h"
 #include "model/run_state.h"
 #include "model/schedule_state.h"
 #include "model/session_state.h"
@@ -141,6 +144,27 @@ TEST(a_session_moves_as_the_specification_says)
               "claimed: create > created; skip > skipped; fail > failed;"
               " claim_over > accepted;\n"
               "created:\nskipped:\nfailed:\n");
+}
+
+TEST(a_mount_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&mount_machine),
+              "mounting: ready > mounted; fail > failed; cancel > failed; deadline > failed;\n"
+              "mounted: stop > unmounting; lease_over > lost;\n"
+              "unmounting: close > unmounted; lease_over > lost;\n"
+              "unmounted:\nfailed:\nlost:\n");
+}
+
+TEST(commands_and_terminals_move_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&exec_machine),
+              "queued: start > running; fail > failed; deadline > failed; mount_lost > lost;\n"
+              "running: exit > exited; mount_lost > lost;\n"
+              "exited:\nfailed:\nlost:\n");
+    CHECK_STR(moves_of(&pty_machine),
+              "starting: start > open; fail > failed; deadline > failed; mount_lost > lost;\n"
+              "open: exit > closed; mount_lost > lost;\n"
+              "closed:\nfailed:\nlost:\n");
 }
 
 TEST(the_activity_of_a_session_is_derived)
