@@ -10,6 +10,7 @@
 struct tree_pack {
     struct pack_reader reader;
     int fd;
+    uint64_t size;
     bool is_open;
 };
 
@@ -72,6 +73,7 @@ static bool open_pack(struct tree_reader *reader, size_t index, struct error *er
         !seal_source_fd(&pack->fd, &source, err) ||
         !pack_reader_begin(&pack->reader, reader->keys, source, err))
         return false;
+    pack->size = source.size;
     pack->is_open = true;
     return true;
 }
@@ -95,21 +97,41 @@ static bool find_loose(const struct tree_reader *reader, const struct node_chunk
     return false;
 }
 
+bool tree_reader_locate(struct tree_reader *reader, const struct node_chunk *chunk, size_t *pack,
+                        bool *found, struct error *err)
+{
+    struct str bytes;
+
+    *pack = TREE_LOOSE;
+    *found = find_loose(reader, chunk, &bytes);
+    for (size_t i = 0; i < reader->manifest.n_packs && !*found; i++) {
+        if (!open_pack(reader, i, err))
+            return false;
+        *found = pack_reader_has(&reader->packs[i].reader, chunk->id);
+        *pack = i;
+    }
+    return true;
+}
+
+uint64_t tree_reader_pack_size(const struct tree_reader *reader, size_t pack)
+{
+    return reader->packs[pack].size;
+}
+
 bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes, struct error *err)
 {
+    size_t pack;
+    bool found;
+
     if (find_loose(reader, chunk, bytes))
         return bytes->len == chunk->len || damaged(err, "a chunk has another length");
-    for (size_t i = 0; i < reader->manifest.n_packs; i++) {
-        if (!open_pack(reader, i, err))
-            return false;
-        if (!pack_reader_has(&reader->packs[i].reader, chunk->id))
-            continue;
-        if (!pack_reader_chunk(&reader->packs[i].reader, chunk->id, bytes, err))
-            return false;
-        return bytes->len == chunk->len || damaged(err, "a chunk has another length");
-    }
-    return damaged(err, "a chunk is nowhere");
+    if (!tree_reader_locate(reader, chunk, &pack, &found, err))
+        return false;
+    if (!found)
+        return damaged(err, "a chunk is nowhere");
+    return pack_reader_chunk(&reader->packs[pack].reader, chunk->id, bytes, err) &&
+           (bytes->len == chunk->len || damaged(err, "a chunk has another length"));
 }
 
 static bool read_chunks(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,

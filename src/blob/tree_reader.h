@@ -36,6 +36,13 @@ bool tree_reader_node(struct tree_reader *reader, const struct node_chunk *chunk
 bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes, struct error *err) MUST_USE;
 
+/* Which pack of the manifest has the chunk, or TREE_LOOSE: the manifest itself. */
+#define TREE_LOOSE SIZE_MAX
+bool tree_reader_locate(struct tree_reader *reader, const struct node_chunk *chunk, size_t *pack,
+                        bool *found, struct error *err) MUST_USE;
+/* Sealed bytes of a pack in which something was located. */
+uint64_t tree_reader_pack_size(const struct tree_reader *reader, size_t pack);
+
 /* Appends the contents of a file. */
 bool tree_reader_file(struct tree_reader *reader, const struct node_entry *entry, struct buf *out,
                       struct error *err) MUST_USE;

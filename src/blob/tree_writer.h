@@ -6,34 +6,9 @@
  */
 #pragma once
 
-#include "base/map.h"
-#include "base/sha256.h"
-#include "blob/manifest.h"
-#include "blob/node.h"
-#include "blob/object.h"
-#include "blob/pack.h"
+#include "blob/tree_store.h"
 
 #define TREE_MANIFEST_KIND "tree"
-
-/* Both are borrowed. */
-struct tree_plan {
-    const struct object_backend *backend;
-    const struct seal_keys *keys;
-};
-
-struct tree_object {
-    char digest[SHA256_HEX];
-    uint64_t size;
-};
-
-/* What was written. The objects are the writer's. */
-struct tree_facts {
-    char manifest[SHA256_HEX];
-    char tree_digest[SHA256_HEX], root_digest[SHA256_HEX]; /* BLAKE2b-256 */
-    uint64_t n_entries, n_bytes;                           /* n_bytes: of all files */
-    const struct tree_object *objects;                     /* the manifest is one of them */
-    size_t n_objects;
-};
 
 struct tree_writer;
 
