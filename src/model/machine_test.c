@@ -18,6 +18,7 @@
 #include "model/token_state.h"
 #include "model/wait_state.h"
 #include "model/worker_state.h"
+#include "model/workspace_state.h"
 
 static const char *moves_of(const struct machine *machine)
 {
@@ -132,6 +133,16 @@ TEST(a_schedule_moves_as_the_specification_says)
     CHECK_STR(moves_of(&schedule_machine), "active: deactivate > inactive; break > errored;\n"
                                            "inactive: activate > active;\n"
                                            "errored: mend > active;\n");
+}
+
+TEST(a_workspace_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&workspace_machine),
+              "active: archive > archived; lose > recovery_required; delete > deleting;\n"
+              "archived: unarchive > active; delete > deleting;\n"
+              "recovery_required: recover > active; delete > deleting;\n"
+              "deleting: purge > deleted;\n"
+              "deleted:\n");
 }
 
 TEST(a_session_moves_as_the_specification_says)
@@ -262,7 +273,8 @@ TEST(every_live_state_has_an_expiry_edge)
             bool is_asked = machine == &continuation_machine && state == CONTINUATION_ACCEPTED;
 
             /* Waits for nobody. */
-            bool is_plan = machine == &schedule_machine;
+            bool is_plan = machine == &schedule_machine ||
+                           (machine == &workspace_machine && state != WORKSPACE_DELETING);
 
             if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away && !is_stored &&
                 !is_asked && !is_plan)

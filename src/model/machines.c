@@ -14,6 +14,7 @@
 #include "model/token_state.h"
 #include "model/wait_state.h"
 #include "model/worker_state.h"
+#include "model/workspace_state.h"
 
 const struct machine *const machines[] = {
     &run_machine,
@@ -30,6 +31,7 @@ const struct machine *const machines[] = {
     &mount_machine,
     &exec_machine,
     &pty_machine,
+    &workspace_machine,
 };
 
 const size_t n_machines = COUNT_OF(machines);

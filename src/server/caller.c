@@ -285,6 +285,8 @@ static bool satisfies(const struct caller *caller, int needs)
         return reads;
     if (needs == NEED_SANDBOX_READ)
         return reads || may_any_workspace(caller);
+    if (needs == NEED_ANY_WORKSPACE)
+        return may_any_workspace(caller);
     if (needs == NEED_RUN_AND_VERSIONS)
         return caller_may(caller, PERM_RUNS_READ) &&
                caller_may(caller, PERM_WORKSPACE_VERSIONS_READ);

@@ -85,6 +85,8 @@ route_handler run_cancel, run_fork;
 route_handler run_events;
 route_handler run_diff_get;
 route_handler workspace_diff_get;
+route_handler workspace_list_get, workspace_create_post, workspace_one_get, workspace_patch,
+    workspace_delete_one, version_list_get, version_one_get, version_restore_post;
 route_handler run_logs;
 route_handler run_waits_get;
 

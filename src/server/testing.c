@@ -45,6 +45,7 @@ static void configure(struct service *service)
         .cancel_grace_ms = 30000,
         .hot_time_ms = 5000,
         .checkpoint_retention_ms = 86400000,
+        .versions_kept = 10,
         .max_dispatches = 10,
     };
 }

@@ -71,3 +71,12 @@ GROUP BY v.environment_id, r.object_id;
 
 INSERT INTO environment_usage (environment_id, workspaces, storage_bytes)
 SELECT environment_id, 0, sum(stored_bytes) FROM environment_objects GROUP BY environment_id;
+
+-- A workspace as the API shows it.
+CREATE VIEW workspace_objects AS
+SELECT w.id, e.project_id, w.environment_id, w.sandbox_id, w.fingerprint, w.deployment_id,
+    w.external_id, w.state, w.current_version_id, m.id AS mount_id, m.state AS mount_state,
+    w.forked_from, w.metadata, w.tags, w.created_ms, w.updated_ms
+FROM workspaces w
+JOIN environments e ON e.id = w.environment_id
+LEFT JOIN mounts m ON m.workspace_id = w.id AND m.state IN ('mounting', 'mounted', 'unmounting');
