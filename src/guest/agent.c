@@ -19,6 +19,7 @@
 #include "guest/deliver.h"
 #include "guest/place.h"
 #include "guest/program.h"
+#include "guest/relay.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
 
@@ -287,8 +288,10 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
     case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
     case MESSAGE_PLACE: place_begin(agent, &message->place); break;
+    case MESSAGE_RELAY: relay_begin(agent, &message->relay); break;
+    case MESSAGE_RESET: relay_reset(agent, (uint16_t)message->reset.stream); break;
     case MESSAGE_SHUTDOWN: take_shutdown(agent, &message->shutdown); break;
-    default: break; /* ERROR and RESET need no answer */
+    default: break; /* ERROR needs no answer */
     }
     return true;
 }
@@ -298,6 +301,8 @@ static bool take_data(void *arg, uint16_t stream, struct str bytes, bool is_end,
 {
     if (place_reads(arg, stream))
         return place_data(arg, bytes, is_end, err);
+    if (relay_reads(arg, stream))
+        return relay_data(arg, stream, bytes, is_end, err);
     struct program *program = program_of_stream(arg, stream);
     return !program || program_data(program, stream, bytes, is_end, err);
 }
@@ -369,6 +374,7 @@ static void agent_settle(struct agent *agent)
             program_settle(p);
         }
         capture_settle(agent);
+        relay_settle(agent);
         if (agent->is_stopping && !agent->programs && !agent->is_done) {
             deliver_drop(agent);
             sandbox_clear(&agent->sandbox);
@@ -422,6 +428,7 @@ int agent_run(struct agent *agent)
         program_destroy(agent->programs);
     capture_cancel(agent);
     place_cancel(agent);
+    relay_drop(agent);
     deliver_drop(agent);
     channel_finish(&agent->channel);
     arena_finish(&agent->sandbox.arena);

@@ -18,6 +18,7 @@ struct boot;
 struct capture;
 struct place;
 struct program;
+struct relay;
 
 struct agent {
     struct loop *loop;
@@ -33,10 +34,11 @@ struct agent {
     struct reestablish reestablish;
     struct capture *capture; /* one that runs, or NULL */
     struct place *place;     /* the same */
-    uint16_t next_stream;    /* even numbers are ours */
-    int self_fd;             /* this binary, for program inits */
-    uint8_t digest[32];      /* of it */
-    enum proc_mask mask;     /* of each program's /proc */
+    struct relay *relays;
+    uint16_t next_stream; /* even numbers are ours */
+    int self_fd;          /* this binary, for program inits */
+    uint8_t digest[32];   /* of it */
+    enum proc_mask mask;  /* of each program's /proc */
     bool is_welcome, is_frozen, is_stopping, is_done;
     uint64_t shutdown_id;
     int exit_code;

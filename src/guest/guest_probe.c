@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -418,6 +420,33 @@ static int forks(void)
     return 0;
 }
 
+/* Says everything again to one connection until its end, then goodbye. */
+static int serve(long port)
+{
+    struct sockaddr_in name = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    char bytes[4096];
+    ssize_t got;
+
+    if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+        bind(listener, (struct sockaddr *)&name, sizeof name) < 0 || listen(listener, 8) < 0)
+        return 1;
+    put("listening\n", 10);
+    int fd = accept(listener, NULL, NULL);
+    while ((got = recv(fd, bytes, sizeof bytes, 0)) > 0)
+        for (ssize_t at = 0, sent; at < got; at += sent)
+            if ((sent = send(fd, bytes + at, (size_t)(got - at), MSG_NOSIGNAL)) < 0)
+                return 2;
+    send(fd, "goodbye", 7, MSG_NOSIGNAL);
+    close(fd);
+    put("over\n", 5);
+    return wait_for_ever();
+}
+
 static int run(int argc, char **argv, char **env)
 {
     const char *name = strrchr(argv[0], '/');
@@ -450,6 +479,8 @@ static int run(int argc, char **argv, char **env)
         return copy_input();
     if (strcmp(what, "eat") == 0)
         return eat();
+    if (strcmp(what, "serve") == 0)
+        return serve(number);
     if (strcmp(what, "signal") == 0)
         return wait_for_signal();
     return 98;

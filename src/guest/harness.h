@@ -30,7 +30,7 @@ struct harness {
     uint32_t n_preloaded; /* answers */
     bool has_preloaded, is_preloaded;
     bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
-    bool has_placed;
+    bool has_placed, has_relay;
     struct message_frozen frozen;
     struct message_reestablished reestablished;
     struct message_consumed consumed;

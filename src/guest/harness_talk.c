@@ -90,6 +90,7 @@ static void note_rest(struct harness *harness, const struct message *message)
         harness->consumed = message->consumed;
         break;
     case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
+    case MESSAGE_RELAY: harness->has_relay = true; break;
     case MESSAGE_PLACED:
         harness->placed = message->placed;
         harness->has_placed = true;

@@ -393,6 +393,10 @@ static void remember(struct sandbox *sandbox, const struct message_setup *setup)
     for (size_t i = 0; i < setup->env.n; i++)
         env[i] = arena_str(arena, setup->env.items[i]);
     sandbox->env = (struct str_list){env, setup->env.n};
+    struct str *ports = arena_array(arena, setup->ports.n + 1, sizeof *ports);
+    for (size_t i = 0; i < setup->ports.n; i++)
+        ports[i] = arena_str(arena, setup->ports.items[i]);
+    sandbox->ports = (struct str_list){ports, setup->ports.n};
     sandbox->is_started = true;
     sandbox->generation = setup->generation;
     sandbox->is_layer = setup->is_layer != 0;

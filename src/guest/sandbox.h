@@ -34,6 +34,7 @@ struct sandbox {
     const char *workdir; /* the image's, or "/" */
     const char *boot_id_file;
     struct str_list env;
+    struct str_list ports; /* that relays may reach, in decimal */
     struct user user;
     uint64_t shm_bytes;
     struct sandbox_trace *traces;

@@ -12,7 +12,7 @@ static struct str column(const struct rows *rows, size_t at)
     return row_str(rows, 0, at);
 }
 
-/* network: {"internet": bool, "deny": [CIDR …], …} */
+/* network: {"internet": bool, "deny": [CIDR …], "ports": [number …]} */
 static void read_network(struct str network, struct arena *arena, struct wire_sandbox *sandbox)
 {
     size_t n = json_count(network, "deny");
@@ -24,6 +24,12 @@ static void read_network(struct str network, struct arena *arena, struct wire_sa
     for (size_t i = 0; i < n; i++)
         json_find_text(network, arena_printf(arena, "deny.%zu", i), arena, &deny[i]);
     sandbox->deny = (struct json_list){deny, n};
+    n = json_count(network, "ports");
+    n = n < WIRE_PORTS_MAX ? n : WIRE_PORTS_MAX;
+    struct str *ports = arena_array(arena, n + 1, sizeof *ports);
+    for (size_t i = 0; i < n; i++)
+        json_find_raw(network, arena_printf(arena, "ports.%zu", i), arena, &ports[i]);
+    sandbox->ports = (struct json_list){ports, n};
 }
 
 /* A try has no row id of its own: the run's id, with the number of the try as its last digits. */
