@@ -5,7 +5,6 @@
 #include "base/encode.h"
 #include "base/own.h"
 #include "blob/bytes.h"
-#include "blob/tree_writer.h"
 
 struct tree_pack {
     struct pack_reader reader;
@@ -19,13 +18,32 @@ static bool damaged(struct error *err, const char *what)
     return error_set(err, ERR_DAMAGED, "a stored tree is damaged: %s", what);
 }
 
+/* Of the header that manifest_read will check. */
+static bool note_key(struct tree_reader *reader, const struct seal_source *source,
+                     struct error *err)
+{
+    uint8_t header[SEAL_HEADER_LEN];
+    char current[SEAL_KEY_ID_TEXT] = "";
+    struct seal_header said;
+
+    if (source->size < sizeof header)
+        return damaged(err, "its manifest ends early");
+    if (!source->read(source->arg, 0, header, sizeof header, err) ||
+        !seal_header_read(header, &said, err))
+        return false;
+    if (reader->keys->n > 0)
+        seal_key_id_text(&reader->keys->keys[0], current);
+    reader->has_key = strcmp(said.key_id, current) == 0;
+    return true;
+}
+
 static bool read_manifest(struct tree_reader *reader, const char *digest, struct error *err)
 {
     struct seal_source source;
     AUTO_FD int fd = -1;
 
     if (!reader->backend->open(reader->backend->arg, digest, &fd, err) ||
-        !seal_source_fd(&fd, &source, err) ||
+        !seal_source_fd(&fd, &source, err) || !note_key(reader, &source, err) ||
         !manifest_read(reader->keys, source, digest, &reader->arena, &reader->manifest, err))
         return false;
     const struct manifest *manifest = &reader->manifest;
@@ -78,22 +96,28 @@ static bool open_pack(struct tree_reader *reader, size_t index, struct error *er
     return true;
 }
 
+bool tree_loose_next(struct str *rest, struct node_chunk *chunk, struct str *bytes)
+{
+    if (rest->len <= NODE_CHUNK_LEN)
+        return false;
+    memcpy(chunk->id, rest->ptr, CHUNK_ID_LEN);
+    chunk->len = get_u32((const uint8_t *)rest->ptr + CHUNK_ID_LEN);
+    if (chunk->len > rest->len - NODE_CHUNK_LEN)
+        return false;
+    *bytes = (struct str){rest->ptr + NODE_CHUNK_LEN, chunk->len};
+    *rest = (struct str){bytes->ptr + chunk->len, rest->len - NODE_CHUNK_LEN - chunk->len};
+    return true;
+}
+
 /* Those came with the manifest, which has been checked as a whole. */
 static bool find_loose(const struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes)
 {
     struct str rest = reader->manifest.loose;
 
-    while (rest.len > NODE_CHUNK_LEN) {
-        size_t len = get_u32((const uint8_t *)rest.ptr + CHUNK_ID_LEN);
-
-        if (len > rest.len - NODE_CHUNK_LEN)
-            return false;
-        *bytes = (struct str){rest.ptr + NODE_CHUNK_LEN, len};
-        if (memcmp(rest.ptr, chunk->id, CHUNK_ID_LEN) == 0)
+    for (struct node_chunk other; tree_loose_next(&rest, &other, bytes);)
+        if (memcmp(other.id, chunk->id, CHUNK_ID_LEN) == 0)
             return true;
-        rest = (struct str){bytes->ptr + len, rest.len - NODE_CHUNK_LEN - len};
-    }
     return false;
 }
 
@@ -104,12 +128,15 @@ bool tree_reader_locate(struct tree_reader *reader, const struct node_chunk *chu
 
     *pack = TREE_LOOSE;
     *found = find_loose(reader, chunk, &bytes);
-    for (size_t i = 0; i < reader->manifest.n_packs && !*found; i++) {
-        if (!open_pack(reader, i, err))
+    for (size_t i = 0, n = reader->manifest.n_packs; i < n && !*found; i++) {
+        size_t at = (reader->last + i) % n;
+        if (!open_pack(reader, at, err))
             return false;
-        *found = pack_reader_has(&reader->packs[i].reader, chunk->id);
-        *pack = i;
+        *found = pack_reader_has(&reader->packs[at].reader, chunk->id);
+        *pack = at;
     }
+    if (*found && *pack != TREE_LOOSE)
+        reader->last = *pack;
     return true;
 }
 

@@ -5,10 +5,13 @@
 #include "base/encode.h"
 #include "base/map.h"
 #include "base/own.h"
-#include "blob/bytes.h"
-#include "blob/tree_writer.h"
 
-enum { LOOSE_HEAD = NODE_CHUNK_LEN };
+enum {
+    LOOSE_HEAD = NODE_CHUNK_LEN,
+    NODE_RECORD = 64 << 10, /* raw bytes: directories are read one by one */
+    NODES_LOOSE = 64 << 10, /* as many stay in the manifest even of a tree that has packs */
+    IDS_AT_ONCE = 16,
+};
 
 /* A list that grows. */
 struct chunks {
@@ -22,21 +25,28 @@ struct base_pack {
     struct chunks live; /* of a small one: what is needed of it */
 };
 
+/* A pack that is being filled. */
+struct filling {
+    struct seal_writer seal;
+    struct pack_writer pack;
+    int fd; /* -1: there is none */
+};
+
 struct tree_store {
     struct tree_plan plan;
     struct chunk_key key;
     struct chunker chunker;
-    struct seal_writer seal;
-    struct pack_writer pack;
-    int pack_fd; /* -1: there is no pack under way */
+    struct filling files, nodes;
     struct map known;
     struct buf loose;     /* chunks while there are few */
     struct chunks chunks; /* that were cut and not taken yet */
     struct base_pack *base;
     size_t n_base;
     bool keeps_all;
+    bool is_packing; /* there are too many chunks for the manifest */
     struct tree_object *objects;
     size_t n_objects, objects_room;
+    uint64_t bytes_new;
 };
 
 static struct str bytes_of(const uint8_t *bytes, size_t len)
@@ -59,7 +69,8 @@ struct tree_store *tree_store_create(const struct tree_plan *plan)
 
     *store = (struct tree_store){
         .plan = *plan,
-        .pack_fd = -1,
+        .files.fd = -1,
+        .nodes.fd = -1,
         .loose = {.max = MANIFEST_LOOSE_MAX},
     };
     chunk_key_init(&store->key, &plan->keys->keys[0]);
@@ -72,14 +83,20 @@ struct tree_store *tree_store_create(const struct tree_plan *plan)
     return store;
 }
 
+static void filling_finish(struct filling *filling)
+{
+    pack_writer_finish(&filling->pack);
+    if (filling->fd >= 0)
+        close(filling->fd);
+    seal_writer_finish(&filling->seal);
+}
+
 void tree_store_destroy(struct tree_store *store)
 {
     if (!store)
         return;
-    pack_writer_finish(&store->pack);
-    if (store->pack_fd >= 0)
-        close(store->pack_fd);
-    seal_writer_finish(&store->seal);
+    filling_finish(&store->files);
+    filling_finish(&store->nodes);
     chunk_key_finish(&store->key);
     map_finish(&store->known);
     buf_finish(&store->loose);
@@ -111,35 +128,38 @@ static bool hand_over(struct tree_store *store, int fd, const struct seal_facts 
     if (!backend->put(backend->arg, facts, fd, err))
         return false;
     add_object(store, facts->digest, facts->size);
+    store->bytes_new += facts->size;
     return true;
 }
 
-static bool end_pack(struct tree_store *store, struct error *err)
+static bool end_pack(struct tree_store *store, struct filling *filling, struct error *err)
 {
     struct seal_facts facts;
 
-    if (store->pack_fd < 0)
+    if (filling->fd < 0)
         return true;
-    bool fine = pack_writer_end(&store->pack, &facts, err);
-    AUTO_FD int fd = take_fd(&store->pack_fd);
+    bool fine = pack_writer_end(&filling->pack, &facts, err);
+    AUTO_FD int fd = take_fd(&filling->fd);
     return fine && hand_over(store, fd, &facts, err);
 }
 
-static bool begin_pack(struct tree_store *store, struct error *err)
+static bool begin_pack(struct tree_store *store, struct filling *filling, struct error *err)
 {
     struct seal_plan plan = {store->plan.keys, SEAL_PACK};
 
-    return object_draft(store->plan.backend, &store->pack_fd, err) &&
-           pack_writer_begin(&store->pack, &store->seal, &plan, seal_sink_fd(&store->pack_fd), err);
+    filling->pack.record_max = filling == &store->nodes ? NODE_RECORD : 0;
+    return object_draft(store->plan.backend, &filling->fd, err) &&
+           pack_writer_begin(&filling->pack, &filling->seal, &plan, seal_sink_fd(&filling->fd),
+                             err);
 }
 
-static bool pack_chunk(struct tree_store *store, const struct node_chunk *chunk, struct str bytes,
-                       struct error *err)
+static bool pack_chunk(struct tree_store *store, struct filling *filling,
+                       const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
-    if (store->pack_fd >= 0 && pack_writer_is_full(&store->pack) && !end_pack(store, err))
+    if (filling->fd >= 0 && pack_writer_is_full(&filling->pack) && !end_pack(store, filling, err))
         return false;
-    return (store->pack_fd >= 0 || begin_pack(store, err)) &&
-           pack_writer_add(&store->pack, chunk->id, bytes, err);
+    return (filling->fd >= 0 || begin_pack(store, filling, err)) &&
+           pack_writer_add(&filling->pack, chunk->id, bytes, err);
 }
 
 static bool keep_loose(struct tree_store *store, const struct node_chunk *chunk, struct str bytes,
@@ -152,30 +172,28 @@ static bool keep_loose(struct tree_store *store, const struct node_chunk *chunk,
 /* There are too many by now. */
 static bool pack_loose(struct tree_store *store, struct error *err)
 {
-    struct str rest = buf_str(&store->loose);
+    struct str rest = buf_str(&store->loose), bytes;
 
-    while (rest.len > 0) {
-        struct node_chunk chunk;
-
-        memcpy(chunk.id, rest.ptr, CHUNK_ID_LEN);
-        chunk.len = get_u32((const uint8_t *)rest.ptr + CHUNK_ID_LEN);
-        if (!pack_chunk(store, &chunk, (struct str){rest.ptr + LOOSE_HEAD, chunk.len}, err))
+    store->is_packing = true;
+    for (struct node_chunk chunk; tree_loose_next(&rest, &chunk, &bytes);)
+        if (!pack_chunk(store, &store->files, &chunk, bytes, err))
             return false;
-        rest = (struct str){rest.ptr + LOOSE_HEAD + chunk.len, rest.len - LOOSE_HEAD - chunk.len};
-    }
     buf_finish(&store->loose);
     return true;
 }
 
-static bool put_chunk(struct tree_store *store, const struct node_chunk *chunk, struct str bytes,
-                      struct error *err)
+static bool put_chunk(struct tree_store *store, struct filling *filling,
+                      const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
+    size_t len = store->loose.len + LOOSE_HEAD + bytes.len;
+    size_t most = store->is_packing ? NODES_LOOSE : MANIFEST_LOOSE_MAX;
+
     if (map_put(&store->known, bytes_of(chunk->id, CHUNK_ID_LEN), store))
         return true;
-    bool has_packs = store->pack_fd >= 0 || store->n_objects > 0;
-    if (!has_packs && store->loose.len + LOOSE_HEAD + bytes.len <= MANIFEST_LOOSE_MAX)
+    if ((!store->is_packing || filling == &store->nodes) && len <= most)
         return keep_loose(store, chunk, bytes, err);
-    return (has_packs || pack_loose(store, err)) && pack_chunk(store, chunk, bytes, err);
+    return (store->is_packing || pack_loose(store, err)) &&
+           pack_chunk(store, filling, chunk, bytes, err);
 }
 
 /* What the base has in its manifest goes into this one. */
@@ -189,7 +207,8 @@ static bool keep_one(struct tree_store *store, const struct node_chunk *chunk, b
     if (!tree_reader_locate(base, chunk, &pack, found, err) || !*found)
         return !*found;
     if (pack == TREE_LOOSE)
-        return tree_reader_chunk(base, chunk, &bytes, err) && put_chunk(store, chunk, bytes, err);
+        return tree_reader_chunk(base, chunk, &bytes, err) &&
+               put_chunk(store, &store->nodes, chunk, bytes, err);
     struct base_pack *known = &store->base[pack];
     known->is_needed = true;
     map_put(&store->known, bytes_of(chunk->id, CHUNK_ID_LEN), store);
@@ -216,53 +235,84 @@ bool tree_store_keep(struct tree_store *store, const struct node_chunk *chunks, 
 
 bool tree_store_keep_all(struct tree_store *store, struct error *err)
 {
-    struct str rest = store->plan.base->manifest.loose;
+    struct str rest = store->plan.base->manifest.loose, bytes;
 
+    if (store->keeps_all)
+        return true;
     store->keeps_all = true;
     for (size_t i = 0; i < store->n_base; i++)
         store->base[i].is_needed = true;
-    while (rest.len > LOOSE_HEAD) {
-        struct node_chunk chunk;
-
-        memcpy(chunk.id, rest.ptr, CHUNK_ID_LEN);
-        chunk.len = get_u32((const uint8_t *)rest.ptr + CHUNK_ID_LEN);
-        if (chunk.len > rest.len - LOOSE_HEAD)
-            return error_set(err, ERR_DAMAGED, "a stored tree is damaged: its manifest is cut");
-        if (!put_chunk(store, &chunk, (struct str){rest.ptr + LOOSE_HEAD, chunk.len}, err))
+    for (struct node_chunk chunk; tree_loose_next(&rest, &chunk, &bytes);)
+        if (!put_chunk(store, &store->nodes, &chunk, bytes, err))
             return false;
-        rest = (struct str){rest.ptr + LOOSE_HEAD + chunk.len, rest.len - LOOSE_HEAD - chunk.len};
-    }
-    return true;
+    return rest.len == 0 ||
+           error_set(err, ERR_DAMAGED, "a stored tree is damaged: its manifest is cut");
+}
+
+/* How many packs there were when all of them were known to be needed. */
+static size_t packs_then(const struct tree_store *store)
+{
+    const struct manifest_fact *fact =
+        store->plan.base ? manifest_fact_find(&store->plan.base->manifest, STR("packs")) : NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; fact && i < fact->value.len && n < MANIFEST_PACKS_MAX; i++)
+        n = n * 10 + (size_t)(fact->value.ptr[i] - '0') % 10;
+    return n;
 }
 
 bool tree_store_is_crowded(const struct tree_store *store)
 {
-    return store->n_base + store->n_objects + (store->pack_fd >= 0) > TREE_PACKS_MAX;
+    size_t n = store->n_base + store->n_objects + (store->files.fd >= 0) + (store->nodes.fd >= 0);
+
+    return n > TREE_PACKS_MAX && n > packs_then(store) + TREE_PACKS_MORE;
 }
 
-static bool store_chunk(struct tree_store *store, const struct node_chunk *chunk, struct str bytes,
-                        struct error *err)
+static bool store_chunk(struct tree_store *store, struct filling *filling,
+                        const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
     bool found = map_find(&store->known, bytes_of(chunk->id, CHUNK_ID_LEN));
 
     if (!found && store->plan.base && !keep_one(store, chunk, &found, err))
         return false;
-    return found || put_chunk(store, chunk, bytes, err);
+    return found || put_chunk(store, filling, chunk, bytes, err);
+}
+
+static size_t cut_some(const struct tree_store *store, struct str *bytes, bool is_last,
+                       struct str pieces[IDS_AT_ONCE])
+{
+    size_t n = 0;
+
+    while (n < IDS_AT_ONCE && (bytes->len >= CHUNK_MAX || (is_last && bytes->len > 0))) {
+        pieces[n] = (struct str){bytes->ptr, chunker_cut(&store->chunker, *bytes)};
+        *bytes = (struct str){bytes->ptr + pieces[n].len, bytes->len - pieces[n].len};
+        n++;
+    }
+    return n;
+}
+
+static bool cut_into(struct tree_store *store, struct filling *filling, struct str *bytes,
+                     bool is_last, struct error *err)
+{
+    struct str pieces[IDS_AT_ONCE];
+    uint8_t ids[IDS_AT_ONCE][CHUNK_ID_LEN];
+
+    for (size_t n; (n = cut_some(store, bytes, is_last, pieces)) > 0;) {
+        chunk_ids(&store->key, pieces, n, ids);
+        for (size_t i = 0; i < n; i++) {
+            struct node_chunk chunk = {.len = (uint32_t)pieces[i].len};
+            memcpy(chunk.id, ids[i], CHUNK_ID_LEN);
+            if (!store_chunk(store, filling, &chunk, pieces[i], err))
+                return false;
+            add_chunk(&store->chunks, &chunk);
+        }
+    }
+    return true;
 }
 
 bool tree_store_cut(struct tree_store *store, struct str *bytes, bool is_last, struct error *err)
 {
-    while (bytes->len >= CHUNK_MAX || (is_last && bytes->len > 0)) {
-        struct str piece = {bytes->ptr, chunker_cut(&store->chunker, *bytes)};
-        struct node_chunk chunk = {.len = (uint32_t)piece.len};
-
-        chunk_id(&store->key, piece, chunk.id);
-        if (!store_chunk(store, &chunk, piece, err))
-            return false;
-        add_chunk(&store->chunks, &chunk);
-        *bytes = (struct str){bytes->ptr + piece.len, bytes->len - piece.len};
-    }
-    return true;
+    return cut_into(store, &store->files, bytes, is_last, err);
 }
 
 bool tree_store_node(struct tree_store *store, const struct node *node, struct error *err)
@@ -272,7 +322,7 @@ bool tree_store_node(struct tree_store *store, const struct node *node, struct e
     if (!node_encode(node, &bytes, err))
         return false;
     struct str rest = buf_str(&bytes);
-    return tree_store_cut(store, &rest, true, err);
+    return cut_into(store, &store->nodes, &rest, true, err);
 }
 
 struct node_chunk *tree_store_take(struct tree_store *store, struct arena *arena, size_t *n)
@@ -292,7 +342,7 @@ static bool move_pack(struct tree_store *store, struct base_pack *pack, struct e
         struct str bytes;
 
         if (!tree_reader_chunk(store->plan.base, &pack->live.items[i], &bytes, err) ||
-            !pack_chunk(store, &pack->live.items[i], bytes, err))
+            !pack_chunk(store, &store->files, &pack->live.items[i], bytes, err))
             return false;
     }
     pack->is_needed = false;
@@ -302,7 +352,7 @@ static bool move_pack(struct tree_store *store, struct base_pack *pack, struct e
 /* Only when it is known what is needed. */
 static bool fold(struct tree_store *store, struct error *err)
 {
-    size_t n = store->n_objects + (store->pack_fd >= 0);
+    size_t n = store->n_objects + (store->files.fd >= 0) + (store->nodes.fd >= 0);
 
     for (size_t i = 0; i < store->n_base; i++)
         n += store->base[i].is_needed;
@@ -326,7 +376,10 @@ static bool write_manifest(struct tree_store *store, struct str root, struct tre
 {
     AUTO(arena_finish) struct arena arena = {0};
     char(*packs)[SHA256_HEX] = arena_array(&arena, store->n_objects + 1, SHA256_HEX);
+    const char *n_packs =
+        arena_printf(&arena, "%zu", store->keeps_all ? packs_then(store) : store->n_objects);
     const struct manifest_fact texts[] = {
+        {STR("packs"),       str_of(n_packs)           },
         {STR("tree_digest"), str_of(facts->tree_digest)},
         {STR("root_digest"), str_of(facts->root_digest)},
     };
@@ -345,7 +398,7 @@ static bool write_manifest(struct tree_store *store, struct str root, struct tre
     for (size_t i = 0; i < store->n_objects; i++)
         memcpy(packs[i], store->objects[i].digest, SHA256_HEX);
     if (!object_draft(store->plan.backend, &fd, err) ||
-        !manifest_write(&manifest, &store->seal, store->plan.keys, seal_sink_fd(&fd), &sealed,
+        !manifest_write(&manifest, &store->files.seal, store->plan.keys, seal_sink_fd(&fd), &sealed,
                         err) ||
         !hand_over(store, fd, &sealed, err))
         return false;
@@ -357,18 +410,21 @@ bool tree_store_end(struct tree_store *store, const struct node *root, struct tr
                     struct error *err)
 {
     AUTO(buf_finish) struct buf chunks = {.max = MANIFEST_ROOT_MAX};
-    uint8_t tree_digest[BLAKE2B_LEN], root_digest[BLAKE2B_LEN];
+    struct node_entry sum = {0};
 
-    if (!tree_store_node(store, root, err) || !fold(store, err) || !end_pack(store, err) ||
+    if (!tree_store_node(store, root, err) || !fold(store, err) ||
+        !end_pack(store, &store->files, err) || !end_pack(store, &store->nodes, err) ||
         !node_chunks_encode(store->chunks.items, store->chunks.n, &chunks, err))
         return false;
-    node_digests(root, tree_digest, root_digest);
-    hex_encode(bytes_of(tree_digest, BLAKE2B_LEN), facts->tree_digest);
-    hex_encode(bytes_of(root_digest, BLAKE2B_LEN), facts->root_digest);
+    node_sum_up(root, &sum);
+    hex_encode(bytes_of(sum.digest, BLAKE2B_LEN), facts->tree_digest);
+    hex_encode(bytes_of(sum.root, BLAKE2B_LEN), facts->root_digest);
+    facts->n_new = store->n_objects + 1;
     list_base(store);
     if (!write_manifest(store, buf_str(&chunks), facts, err))
         return false;
     facts->objects = store->objects;
     facts->n_objects = store->n_objects;
+    facts->bytes_new = store->bytes_new;
     return true;
 }

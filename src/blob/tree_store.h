@@ -3,13 +3,14 @@
  *
  * Whoever writes a tree says which chunks of the base it still needs, or that it may need all.
  * Packs of the base that nothing needs are not in the new manifest, and when there would be more
- * than TREE_PACKS_MAX, what is live in small ones moves into a new one.
+ * than TREE_PACKS_MAX, what is live in small ones moves into a new one. Directories are in packs
+ * apart from files and in short records, so that reading a few unseals little.
  */
 #pragma once
 
 #include "blob/tree_reader.h"
 
-enum { TREE_PACKS_MAX = 64, TREE_PACK_SMALL = 4 << 20 };
+enum { TREE_PACKS_MAX = 64, TREE_PACKS_MORE = 32, TREE_PACK_SMALL = 4 << 20 };
 
 /* All are borrowed. */
 struct tree_plan {
@@ -30,6 +31,8 @@ struct tree_facts {
     uint64_t n_entries, n_bytes;                           /* n_bytes: of all files */
     const struct tree_object *objects; /* all it is made of; the manifest is one of them */
     size_t n_objects;
+    size_t n_new;       /* of them, which were put now */
+    uint64_t bytes_new; /* of those */
 };
 
 struct tree_store;
@@ -54,7 +57,8 @@ bool tree_store_keep(struct tree_store *store, const struct node_chunk *chunks, 
 /* Any chunk of the base may. */
 bool tree_store_keep_all(struct tree_store *store, struct error *err) MUST_USE;
 
-/* Whether so many packs would be listed that it is time to say exactly which are needed. */
+/* Whether so many packs would be listed that it is time to say exactly which are needed: over
+ * TREE_PACKS_MAX, and TREE_PACKS_MORE more than the last time that was said. */
 bool tree_store_is_crowded(const struct tree_store *store);
 
 /* Ends the tree whose root is this node. Digests and objects are filled in, counts are the

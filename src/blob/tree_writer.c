@@ -4,12 +4,19 @@
 
 #include "base/own.h"
 
+/* The directory of the base that is where a folder is. */
+struct base_folder {
+    bool is_known, is_there;
+    struct node node;
+};
+
 /* A directory whose entries still come; its own entry is the last one of the folder above. */
 struct folder {
     struct folder *above;
     struct arena arena;
     struct node node;
     size_t room;
+    struct base_folder base;
 };
 
 /* The contents of files with several names, known by their first. */
@@ -22,6 +29,8 @@ struct group {
 
 struct tree_writer {
     struct tree_store *store;
+    struct tree_reader *base; /* or NULL */
+    bool is_exact;            /* every chunk of it that is needed has to be said */
     struct folder *top;
     size_t depth; /* of the top; the root has 0 */
     struct buf contents;
@@ -56,8 +65,10 @@ struct tree_writer *tree_writer_create(const struct tree_plan *plan)
 
     *writer = (struct tree_writer){
         .store = tree_store_create(plan),
+        .base = plan->base,
         .contents = {.max = 2 * CHUNK_MAX + TREE_XATTRS_MAX},
     };
+    writer->is_exact = plan->base && tree_store_is_crowded(writer->store);
     open_folder(writer);
     return writer;
 }
@@ -97,7 +108,7 @@ static bool close_folder(struct tree_writer *writer, struct error *err)
 
     if (!tree_store_node(writer->store, &folder->node, err))
         return false;
-    node_digests(&folder->node, entry->digest, entry->root);
+    node_sum_up(&folder->node, entry);
     entry->chunks = tree_store_take(writer->store, &folder->above->arena, &entry->n_chunks);
     drop_folder(writer);
     writer->depth--;
@@ -121,6 +132,16 @@ static struct str name_of(struct str path)
     return (struct str){name, (size_t)(path.ptr + path.len - name)};
 }
 
+static bool count(struct tree_writer *writer, uint64_t entries, uint64_t bytes, struct error *err)
+{
+    writer->n_entries += entries;
+    writer->n_bytes += bytes;
+    if (writer->n_entries > TREE_ENTRIES_MAX)
+        return error_set(err, ERR_TOO_LARGE, "a tree holds at most %d entries", TREE_ENTRIES_MAX);
+    return writer->n_bytes <= TREE_BYTES_MAX ||
+           error_set(err, ERR_TOO_LARGE, "a tree holds at most 64 GiB");
+}
+
 /* Another name of a file that came before has what that one has. */
 static bool link_entry(struct tree_writer *writer, struct node_entry *entry, struct error *err)
 {
@@ -135,6 +156,144 @@ static bool link_entry(struct tree_writer *writer, struct node_entry *entry, str
     return true;
 }
 
+static void note_group(struct tree_writer *writer, const struct node_entry *entry)
+{
+    /* The decoder numbers groups as they appear. */
+    if (entry->link_group != writer->n_groups + 1)
+        return;
+    if (writer->n_groups == writer->groups_room) {
+        writer->groups_room = writer->groups_room ? 2 * writer->groups_room : 8;
+        writer->groups = alloc_more(writer->groups, writer->groups_room * sizeof *writer->groups);
+    }
+    struct group *group = &writer->groups[writer->n_groups++];
+    group->size = entry->size;
+    memcpy(group->digest, entry->digest, sizeof group->digest);
+    group->n_chunks = entry->n_chunks;
+    group->chunks = arena_array(&writer->arena, entry->n_chunks + 1, sizeof *group->chunks);
+    if (entry->n_chunks > 0)
+        memcpy(group->chunks, entry->chunks, entry->n_chunks * sizeof *group->chunks);
+}
+
+/* --- what is the same as in the base --- */
+
+static bool load_base(struct tree_writer *writer, struct folder *folder, struct error *err)
+{
+    struct base_folder *base = &folder->base;
+    const struct node_chunk *chunks = writer->base->root;
+    size_t n = writer->base->n_root;
+
+    if (base->is_known)
+        return true;
+    base->is_known = base->is_there = true;
+    if (folder->above) {
+        if (!load_base(writer, folder->above, err))
+            return false;
+        const struct node_entry *entry =
+            node_find(&folder->above->base.node, last_entry(folder->above)->name);
+        base->is_there = entry && entry->kind == TREE_DIRECTORY;
+        if (!base->is_there)
+            return true;
+        chunks = entry->chunks;
+        n = entry->n_chunks;
+    }
+    return tree_reader_node(writer->base, chunks, n, &folder->arena, &base->node, err);
+}
+
+/* What it refers to is the arena's from then on. */
+static struct node_entry *copy_entry(struct folder *folder, const struct node_entry *given)
+{
+    struct node_entry *entry = add_entry(folder);
+    struct node_chunk *chunks =
+        arena_array(&folder->arena, given->n_chunks + 1, sizeof *entry->chunks);
+
+    *entry = *given;
+    entry->name = arena_str(&folder->arena, given->name);
+    entry->target = given->target.len ? arena_str(&folder->arena, given->target) : (struct str){0};
+    entry->xattrs = given->xattrs.len ? arena_str(&folder->arena, given->xattrs) : (struct str){0};
+    if (given->n_chunks > 0)
+        memcpy(chunks, given->chunks, given->n_chunks * sizeof *chunks);
+    entry->chunks = chunks;
+    return entry;
+}
+
+static bool keep_folder(struct tree_writer *writer, const struct node_entry *given,
+                        struct error *err);
+
+/* Entry by entry: of a base that is folded, or that does not say what is in its directories. */
+static bool keep_contents(struct tree_writer *writer, const struct node_entry *given,
+                          struct error *err)
+{
+    struct node node;
+
+    open_folder(writer);
+    writer->depth++;
+    if (writer->depth > TREE_DEPTH_MAX)
+        return error_set(err, ERR_DAMAGED, "a stored tree is deeper than any");
+    if (!tree_reader_node(writer->base, given->chunks, given->n_chunks, &writer->top->arena, &node,
+                          err))
+        return false;
+    for (size_t i = 0; i < node.n; i++) {
+        const struct node_entry *inside = &node.entries[i];
+        if (!count(writer, 1, inside->size, err))
+            return false;
+        if (inside->kind == TREE_DIRECTORY) {
+            if (!keep_folder(writer, copy_entry(writer->top, inside), err))
+                return false;
+            continue;
+        }
+        /* Whoever sees the files says that none of them has another name. */
+        copy_entry(writer->top, inside)->link_group = 0;
+        if (!tree_store_keep(writer->store, inside->chunks, inside->n_chunks, err))
+            return false;
+    }
+    return close_folder(writer, err);
+}
+
+/* `given` is the last entry of the top. */
+static bool keep_folder(struct tree_writer *writer, const struct node_entry *given,
+                        struct error *err)
+{
+    if (!given->is_plain || writer->is_exact)
+        return keep_contents(writer, given, err);
+    return tree_store_keep_all(writer->store, err) &&
+           count(writer, given->n_below, given->bytes_below, err);
+}
+
+static bool keep_file(struct tree_writer *writer, const struct tree_entry *given,
+                      struct node_entry *entry, struct error *err)
+{
+    entry->link_group = given->link_group;
+    if (given->is_linked)
+        return link_entry(writer, entry, err);
+    note_group(writer, entry);
+    return count(writer, 0, entry->size, err) &&
+           tree_store_keep(writer->store, entry->chunks, entry->n_chunks, err);
+}
+
+static bool keep_entry(struct tree_writer *writer, const struct tree_entry *given,
+                       struct error *err)
+{
+    struct folder *folder = writer->top;
+    const struct node_entry *before = NULL;
+    int shown = given->path.len < 100 ? (int)given->path.len : 100;
+
+    if (!writer->base)
+        return error_set(err, ERR_INVALID, "there is nothing %.*s could be the same as", shown,
+                         given->path.ptr);
+    if (!load_base(writer, folder, err))
+        return false;
+    if (folder->base.is_there)
+        before = node_find(&folder->base.node, name_of(given->path));
+    if (!before || before->kind != given->kind)
+        return error_set(err, ERR_INVALID, "%.*s was not there before", shown, given->path.ptr);
+    struct node_entry *entry = copy_entry(folder, before);
+    if (given->kind == TREE_DIRECTORY)
+        return keep_folder(writer, entry, err);
+    return given->kind != TREE_FILE || keep_file(writer, given, entry, err);
+}
+
+/* --- what comes --- */
+
 bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *err)
 {
     struct tree_writer *writer = arg;
@@ -142,6 +301,10 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
     while (writer->depth > depth_of(given->path))
         if (!close_folder(writer, err))
             return false;
+    if (!count(writer, 1, given->size, err))
+        return false;
+    if (given->is_same)
+        return keep_entry(writer, given, err);
     struct folder *folder = writer->top;
     struct node_entry *entry = add_entry(folder);
     *entry = (struct node_entry){
@@ -158,8 +321,6 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
         .is_opaque = given->is_opaque,
         .is_cover = given->is_cover,
     };
-    writer->n_entries++;
-    writer->n_bytes += given->size;
     blake2b_init(&writer->hash, (struct str){0});
     if (given->kind == TREE_DIRECTORY) {
         open_folder(writer);
@@ -168,31 +329,13 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
     return !given->is_linked || link_entry(writer, entry, err);
 }
 
-static void note_group(struct tree_writer *writer, const struct node_entry *entry)
-{
-    if (writer->n_groups == writer->groups_room) {
-        writer->groups_room = writer->groups_room ? 2 * writer->groups_room : 8;
-        writer->groups = alloc_more(writer->groups, writer->groups_room * sizeof *writer->groups);
-    }
-    struct group *group = &writer->groups[writer->n_groups++];
-    group->size = entry->size;
-    memcpy(group->digest, entry->digest, sizeof group->digest);
-    group->n_chunks = entry->n_chunks;
-    group->chunks = arena_array(&writer->arena, entry->n_chunks + 1, sizeof *group->chunks);
-    if (entry->n_chunks > 0)
-        memcpy(group->chunks, entry->chunks, entry->n_chunks * sizeof *group->chunks);
-}
-
-static bool end_file(struct tree_writer *writer)
+static void end_file(struct tree_writer *writer)
 {
     struct node_entry *entry = last_entry(writer->top);
 
     blake2b_final(&writer->hash, entry->digest);
     entry->chunks = tree_store_take(writer->store, &writer->top->arena, &entry->n_chunks);
-    /* The decoder numbers groups as they appear. */
-    if (entry->link_group == writer->n_groups + 1)
-        note_group(writer, entry);
-    return true;
+    note_group(writer, entry);
 }
 
 bool tree_writer_bytes(void *arg, struct str bytes, bool is_last, struct error *err)
@@ -212,7 +355,9 @@ bool tree_writer_bytes(void *arg, struct str bytes, bool is_last, struct error *
         buf_consume(&writer->contents, writer->contents.len - rest.len);
         bytes = (struct str){bytes.ptr + piece.len, bytes.len - piece.len};
     } while (bytes.len > 0);
-    return !is_last || end_file(writer);
+    if (is_last)
+        end_file(writer);
+    return true;
 }
 
 bool tree_writer_end(struct tree_writer *writer, struct tree_facts *facts, struct error *err)

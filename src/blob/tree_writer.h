@@ -2,13 +2,12 @@
  * manifest that says where the root is.
  *
  * Entries come in the order of protocol/tree.h, whose decoder has checked them. What is small
- * stays in the manifest, so that a tree of a few small files is one object.
+ * stays in the manifest, so that a tree of a few small files is one object. Entries that are the
+ * same as in the base (is_same) are taken from there, directories with all that is in them.
  */
 #pragma once
 
 #include "blob/tree_store.h"
-
-#define TREE_MANIFEST_KIND "tree"
 
 struct tree_writer;
 
