@@ -64,8 +64,8 @@ struct sample {
          .mode = 0644,             \
          .size = sizeof(text) - 1, \
          .mtime_ns = 5},           \
-            STR(text)              \
-    }
+        STR(text) \
+}
 
 static const struct sample samples[] = {
     FILE_OF("a.txt", "hello\n"),

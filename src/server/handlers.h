@@ -87,6 +87,9 @@ route_handler run_diff_get;
 route_handler workspace_diff_get;
 route_handler workspace_list_get, workspace_create_post, workspace_one_get, workspace_patch,
     workspace_delete_one, version_list_get, version_one_get, version_restore_post;
+route_handler files_list_get, files_stat_get, files_content_get, files_archive_get;
+route_handler files_content_put, files_delete, files_move_post, files_directory_post,
+    files_archive_put;
 route_handler run_logs;
 route_handler run_waits_get;
 

@@ -2,6 +2,7 @@
 
 #include "model/permission.h"
 #include "server/caller.h"
+#include "server/files_write.h"
 #include "server/handlers.h"
 #include "server/worker_plane.h"
 
@@ -168,6 +169,26 @@ const struct route server_routes[] = {
      PERM_WORKSPACE_FILES_WRITE, version_restore_post, .body_max = SMALL_BODY, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
      workspace_diff_get, .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/files", PERM_WORKSPACE_FILES_READ, files_list_get,
+     .scoped = true},
+    {METHOD_DELETE, "/api/workspaces/:workspace/files", PERM_WORKSPACE_FILES_WRITE, files_delete,
+     .body_max = SMALL_BODY, .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/files/stat", PERM_WORKSPACE_FILES_READ, files_stat_get,
+     .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/files/content", PERM_WORKSPACE_FILES_READ,
+     files_content_get, .scoped = true},
+    {METHOD_PUT, "/api/workspaces/:workspace/files/content", PERM_WORKSPACE_FILES_WRITE,
+     files_content_put, .body_max = FILES_CONTENT_MAX, .too_large = ERR_FILE_TOO_LARGE,
+     .upload = true, .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/files/archive", PERM_WORKSPACE_FILES_READ,
+     files_archive_get, .scoped = true},
+    {METHOD_PUT, "/api/workspaces/:workspace/files/archive", PERM_WORKSPACE_FILES_WRITE,
+     files_archive_put, .body_max = FILES_ARCHIVE_MAX, .too_large = ERR_ARCHIVE_TOO_LARGE,
+     .upload = true, .scoped = true},
+    {METHOD_POST, "/api/workspaces/:workspace/files/move", PERM_WORKSPACE_FILES_WRITE,
+     files_move_post, .body_max = SMALL_BODY, .scoped = true},
+    {METHOD_POST, "/api/workspaces/:workspace/files/directory", PERM_WORKSPACE_FILES_WRITE,
+     files_directory_post, .body_max = SMALL_BODY, .scoped = true},
 
     {METHOD_POST, "/api/deployments", PERM_TASKS_DEPLOY, deployment_create, .body_max = SOURCE_MAX,
      .upload = true, .scoped = true},
