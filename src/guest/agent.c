@@ -20,6 +20,8 @@
 #include "guest/place.h"
 #include "guest/program.h"
 #include "guest/relay.h"
+#include "guest/room.h"
+#include "guest/stream.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
 
@@ -131,6 +133,7 @@ static void freeze(void *arg)
     agent->is_frozen = true;
     for (struct program *p = agent->programs; p; p = p->next)
         program_order(p, INIT_STOP, 0);
+    room_stop(agent);
     agent->dead_man = loop_after(agent->loop, FREEZE_TO_EXIT_MS, exit_fenced, agent);
 }
 
@@ -206,6 +209,8 @@ static void take_shutdown(struct agent *agent, const struct message_shutdown *sh
     agent->shutdown_id = shutdown->id;
     for (struct program *p = agent->programs; p; p = p->next)
         program_kill(p, 0);
+    if (agent->room)
+        room_end(agent, 0);
 }
 
 static void take_release(struct program *program, const struct message_release *release)
@@ -237,6 +242,8 @@ static void take_for_program(struct agent *agent, const struct message *message,
         take_signal(program, &message->signal);
     else if (message->type == MESSAGE_KILL)
         program_kill(program, message->kill.grace_ms);
+    else if (message->type == MESSAGE_RESIZE)
+        room_resize(program, &message->resize);
     else if (message->type == MESSAGE_PRELOAD && program->adapter)
         adapter_preload(program->adapter, &message->preload);
     else if (message->type == MESSAGE_CANCEL && program->adapter)
@@ -249,6 +256,15 @@ static void take_for_program(struct agent *agent, const struct message *message,
         park_thaw(program, &message->thaw);
     else if (message->type == MESSAGE_RESUME)
         park_resume(program, &message->resume);
+}
+
+/* No program: everything in the room. */
+static void take_kill(struct agent *agent, const struct message *message)
+{
+    if (message->kill.program == 0)
+        room_end(agent, message->kill.grace_ms);
+    else
+        take_for_program(agent, message, message->kill.program);
 }
 
 static bool take_welcome(struct agent *agent, const struct message_welcome *welcome,
@@ -278,7 +294,8 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_RELEASE: take_for_program(agent, message, message->release.program); break;
     case MESSAGE_PRELOAD: take_for_program(agent, message, message->preload.program); break;
     case MESSAGE_SIGNAL: take_for_program(agent, message, message->signal.program); break;
-    case MESSAGE_KILL: take_for_program(agent, message, message->kill.program); break;
+    case MESSAGE_KILL: take_kill(agent, message); break;
+    case MESSAGE_RESIZE: take_for_program(agent, message, message->resize.program); break;
     case MESSAGE_CANCEL: take_for_program(agent, message, message->cancel.program); break;
     case MESSAGE_OP_RESULT: take_for_program(agent, message, message->op_result.program); break;
     case MESSAGE_FREEZE: take_for_program(agent, message, message->freeze.program); break;
@@ -343,6 +360,8 @@ static void child_ended(void *arg, int number UNUSED)
         struct program *program = program_of_pid(agent, pid);
         if (program)
             program_reaped(program, status);
+        else
+            (void)room_reaped(agent, pid);
     }
 }
 
@@ -373,9 +392,10 @@ static void agent_settle(struct agent *agent)
             next = p->next;
             program_settle(p);
         }
+        room_settle(agent);
         capture_settle(agent);
         relay_settle(agent);
-        if (agent->is_stopping && !agent->programs && !agent->is_done) {
+        if (agent->is_stopping && !agent->programs && !agent->room && !agent->is_done) {
             deliver_drop(agent);
             sandbox_clear(&agent->sandbox);
             agent_send(agent, MESSAGE_DONE, &(struct message_done){.id = agent->shutdown_id});
@@ -426,6 +446,8 @@ int agent_run(struct agent *agent)
     flush_to_the_end(agent);
     while (agent->programs)
         program_destroy(agent->programs);
+    room_destroy(agent);
+    leftovers_drop(agent);
     capture_cancel(agent);
     place_cancel(agent);
     relay_drop(agent);

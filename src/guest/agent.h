@@ -17,8 +17,10 @@
 struct boot;
 struct capture;
 struct place;
+struct leftover;
 struct program;
 struct relay;
+struct room;
 
 struct agent {
     struct loop *loop;
@@ -27,6 +29,10 @@ struct agent {
     struct boot *boot;                          /* of a machine of our own, or NULL */
     struct sandbox sandbox;
     struct program *programs;
+    struct room *room;          /* of execs and terminals; NULL: there are none yet */
+    bool is_room_unwanted;      /* the host waits to hear that there is none */
+    struct leftover *leftovers; /* outputs of programs that are over */
+    size_t n_leftovers;
     struct secrets *secrets; /* of programs that have not been launched yet */
     struct loop_timer *dead_man, *again;
     struct clock_watch clock;

@@ -75,6 +75,8 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
         return error_set(err, ERR_UNSUPPORTED, "there is no workspace here to capture");
     if (message->generation != sandbox->generation)
         return error_set(err, ERR_CONFLICT, "this is another generation");
+    if (agent->room)
+        return error_set(err, ERR_CONFLICT, "there may be processes in the room");
     for (const struct program *p = agent->programs; p; p = p->next) {
         if (!park_is_frozen(p))
             return error_set(err, ERR_CONFLICT, "program %u is running", p->number);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -223,6 +224,49 @@ static int wait_for_signal(void)
     else
         printf("left=%d\n", count_entries("/proc", true));
     return 0;
+}
+
+/* Leaves somebody behind who holds the output open. */
+static int leave(void)
+{
+    if (fork() == 0) {
+        setsid();
+        return wait_for_ever();
+    }
+    put("left\n", 5);
+    return 5;
+}
+
+static void say_signal(int number)
+{
+    struct winsize size = {0};
+
+    ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+    dprintf(STDOUT_FILENO, "signal %d size %dx%d\n", number, size.ws_col, size.ws_row);
+    if (number == SIGHUP)
+        _exit(9);
+}
+
+/* Says what kind of terminal it has, then what it hears. */
+static int use_terminal(void)
+{
+    struct stat info;
+    char line[64];
+    ssize_t got;
+
+    signal(SIGINT, say_signal);
+    signal(SIGWINCH, say_signal);
+    signal(SIGHUP, say_signal);
+    AUTO_FD int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    fstat(STDIN_FILENO, &info);
+    printf("terminal %d controlling %d leader %d foreground %d owner %d\n", isatty(1), tty >= 0,
+           getsid(0) == getpid(), tcgetpgrp(0) == getpgrp(), (int)info.st_uid);
+    fflush(stdout);
+    while ((got = read(STDIN_FILENO, line, sizeof line)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got > 0)
+            dprintf(STDOUT_FILENO, "heard %.*s", (int)got, line);
+    }
+    return 3;
 }
 
 struct adapter_play {
@@ -483,6 +527,12 @@ static int run(int argc, char **argv, char **env)
         return serve(number);
     if (strcmp(what, "signal") == 0)
         return wait_for_signal();
+    if (strcmp(what, "processes") == 0)
+        return printf("processes=%d\n", count_entries("/proc", true)) < 0;
+    if (strcmp(what, "leave") == 0)
+        return leave();
+    if (strcmp(what, "terminal") == 0)
+        return use_terminal();
     return 98;
 }
 

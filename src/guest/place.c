@@ -60,6 +60,8 @@ static bool is_allowed(const struct agent *agent, const struct message_place *me
         return error_set(err, ERR_UNSUPPORTED, "there is no workspace here");
     if (message->generation != sandbox->generation)
         return error_set(err, ERR_CONFLICT, "this is another generation");
+    if (agent->room)
+        return error_set(err, ERR_CONFLICT, "there may be processes in the room");
     for (const struct program *p = agent->programs; p; p = p->next) {
         if (!p->adapter || p->adapter->state >= ADAPTER_RELEASED)
             return error_set(err, ERR_CONFLICT, "program %u is running", p->number);
