@@ -48,6 +48,7 @@ static const char *const known_variables[] = {
     "HELMR_WORKER_BOOTSTRAP_TOKEN",
     "HELMR_WORKER_GROUPS",
     "HELMR_WAIT_HOT_TIME",
+    "HELMR_WORKSPACE_IDLE_TIMEOUT",
     "HELMR_LEASE_TTL",
     "HELMR_RUN_MAX_DISPATCHES",
     "HELMR_CANCEL_GRACE",
@@ -278,6 +279,8 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
            read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&
+           read_duration(env, "HELMR_WORKSPACE_IDLE_TIMEOUT", 1000, 300000,
+                         &config->workspace_idle_ms, err) &&
            read_duration(env, "HELMR_SCHEDULE_JITTER", 0, 30000, &config->schedule_jitter_ms,
                          err) &&
            read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, DAY_MS,

@@ -27,9 +27,10 @@ WHERE id = $1 AND state NOT IN ('deleting', 'deleted')
 UPDATE runs SET result_version_id = $2, updated_ms = $3 WHERE id = $1;
 
 -- name: workspace_set_current (run, version, now)
--- Only from the version the run began with: of two writers one is too late.
+-- Only from the version the run began with, and by the newest writer: of two one is too late.
 UPDATE workspaces SET current_version_id = $2, updated_ms = $3
 WHERE id = (SELECT r.workspace_id FROM runs r WHERE r.id = $1)
+    AND fencing_generation = (SELECT r.fencing_generation FROM runs r WHERE r.id = $1)
     AND current_version_id IS NOT DISTINCT FROM
         (SELECT r.base_version_id FROM runs r WHERE r.id = $1);
 
