@@ -113,7 +113,9 @@ static inline void tar_add(struct buf *tar, enum tree_kind kind, const char *pat
     struct str bytes = text ? str_of(text) : (struct str){0};
     struct node_entry entry = {
         .kind = kind,
-        .mode = kind == TREE_DIRECTORY ? 0755 : 0644,
+        .mode = kind == TREE_SYMLINK     ? 0777
+                : kind == TREE_DIRECTORY ? 0755
+                                         : 0644,
         .uid = 7,
         .gid = 8,
         .mtime_ns = INT64_C(1234567890123456789),
