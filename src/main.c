@@ -76,6 +76,7 @@ static void join_tables(void)
         {cli_commands,                n_cli_commands               },
         {session_commands,            n_session_commands           },
         {workspace_commands,          n_workspace_commands         },
+        {workspace_files_commands,    n_workspace_files_commands   },
         {workspace_terminal_commands, n_workspace_terminal_commands},
         {token_commands,              n_token_commands             },
         {schedule_commands,           n_schedule_commands          },

@@ -175,10 +175,27 @@ static size_t on_header(char *bytes, size_t one UNUSED, size_t len, void *arg)
     return len;
 }
 
+static size_t read_stream(struct transfer *transfer, char *bytes, size_t room)
+{
+    const struct http_request *request = transfer->request;
+    ssize_t got;
+
+    do
+        got = read(request->body_fd, bytes, room);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 || (got == 0 && request->abort && *request->abort))
+        return CURL_READFUNC_ABORT;
+    transfer->read_at += (uint64_t)got;
+    return (size_t)got;
+}
+
 static size_t on_read(char *bytes, size_t one, size_t len, void *arg)
 {
     struct transfer *transfer = arg;
     const struct http_request *request = transfer->request;
+
+    if (request->body_is_stream)
+        return read_stream(transfer, bytes, one * len);
     uint64_t left = request->body_fd_len - transfer->read_at;
     size_t want = one * len < left ? one * len : (size_t)left;
     ssize_t got = pread(request->body_fd, bytes, want, (off_t)transfer->read_at);
@@ -194,6 +211,8 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct transfer *transfer = arg;
 
+    if (transfer->request->body_is_stream)
+        return offset == (curl_off_t)transfer->read_at ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
     if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > transfer->request->body_fd_len)
         return CURL_SEEKFUNC_CANTSEEK;
     transfer->read_at = (uint64_t)offset;
@@ -269,7 +288,8 @@ static void set_body(CURL *curl, struct transfer *transfer)
 
     if (request->body_fd > 0) {
         curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_fd_len);
+        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+                         request->body_is_stream ? -1 : (curl_off_t)request->body_fd_len);
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
         curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
