@@ -20,6 +20,7 @@
 #include "guest/place.h"
 #include "guest/program.h"
 #include "guest/relay.h"
+#include "guest/remember.h"
 #include "guest/room.h"
 #include "guest/stream.h"
 
@@ -394,6 +395,7 @@ static void agent_settle(struct agent *agent)
         }
         room_settle(agent);
         capture_settle(agent);
+        place_settle(agent);
         relay_settle(agent);
         if (agent->is_stopping && !agent->programs && !agent->room && !agent->is_done) {
             deliver_drop(agent);
@@ -432,6 +434,7 @@ int agent_run(struct agent *agent)
     struct error err;
 
     agent->next_stream = 2;
+    seen_init(&agent->seen);
     hash_self(agent);
     if (start(agent, &err))
         agent_hello(agent);
@@ -450,6 +453,7 @@ int agent_run(struct agent *agent)
     leftovers_drop(agent);
     capture_cancel(agent);
     place_cancel(agent);
+    remember_drop(agent);
     relay_drop(agent);
     deliver_drop(agent);
     channel_finish(&agent->channel);

@@ -12,6 +12,7 @@
 #include "guest/reestablish.h"
 #include "guest/resync.h"
 #include "guest/sandbox.h"
+#include "guest/seen.h"
 #include "protocol/channel.h"
 
 struct boot;
@@ -40,6 +41,9 @@ struct agent {
     struct reestablish reestablish;
     struct capture *capture; /* one that runs, or NULL */
     struct place *place;     /* the same */
+    struct seen seen;        /* what the host knows of the workspace */
+    struct loop_source *remember_source;
+    struct loop_timer *remember_timer;
     struct relay *relays;
     uint16_t next_stream; /* even numbers are ours */
     int self_fd;          /* this binary, for program inits */

@@ -162,7 +162,10 @@ static bool setup_workspace(struct sandbox *sandbox, const struct message_setup 
     sandbox->lower_fd = open(lower, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->upper_fd < 0 || sandbox->lower_fd < 0)
         return error_errno(err, "open the workspace's changes");
-    return mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err);
+    if (!mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err))
+        return false;
+    sandbox->merged_fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return sandbox->merged_fd >= 0 || error_errno(err, "open the workspace");
 }
 
 /* /tmp and /run are the image's when they are directories there, else a tmpfs. */
