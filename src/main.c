@@ -72,17 +72,20 @@ static void join_tables(void)
         const struct command *rows;
         size_t n;
     } parts[] = {
-        {up_commands,       n_up_commands         },
-        {cli_commands,      n_cli_commands        },
-        {session_commands,  n_session_commands    },
-        {token_commands,    n_token_commands      },
-        {schedule_commands, n_schedule_commands   },
-        {account_commands,  n_account_commands    },
-        {server_commands,   n_server_commands     },
-        {fleet_commands,    n_fleet_commands      },
-        {doctor_commands,   n_doctor_commands     },
-        {worker_commands,   n_worker_commands     },
-        {own_commands,      COUNT_OF(own_commands)},
+        {up_commands,                 n_up_commands                },
+        {cli_commands,                n_cli_commands               },
+        {session_commands,            n_session_commands           },
+        {workspace_commands,          n_workspace_commands         },
+        {workspace_files_commands,    n_workspace_files_commands   },
+        {workspace_terminal_commands, n_workspace_terminal_commands},
+        {token_commands,              n_token_commands             },
+        {schedule_commands,           n_schedule_commands          },
+        {account_commands,            n_account_commands           },
+        {server_commands,             n_server_commands            },
+        {fleet_commands,              n_fleet_commands             },
+        {doctor_commands,             n_doctor_commands            },
+        {worker_commands,             n_worker_commands            },
+        {own_commands,                COUNT_OF(own_commands)       },
     };
 
     for (size_t i = 0; i < COUNT_OF(parts); i++)

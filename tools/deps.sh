@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 packages="build-essential pkg-config python3 git curl ca-certificates zstd procps
 meson ninja-build ccache clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev cppcheck musl-tools
 node-llhttp libcurl4-openssl-dev libjansson-dev libsqlite3-dev libpq-dev libssl-dev
-libsodium-dev libarchive-dev libzstd-dev libmnl-dev libdeflate-dev libext2fs-dev
+libwslay-dev libsodium-dev libarchive-dev libzstd-dev libmnl-dev libdeflate-dev libext2fs-dev
 e2fsprogs runsc runc qemu-system-x86 lz4 nftables iproute2 mmdebstrap postgresql tzdata openssl sslscan testssl.sh gdb faketime
 docker-registry apache2-utils skopeo umoci buildah chromium-headless-shell zsh fish mandoc"
 

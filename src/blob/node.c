@@ -4,9 +4,10 @@
 
 #include "blob/bytes.h"
 
-enum { FLAG_OPAQUE = 1, FLAG_COVER = 2, COUNT_LEN = 4 };
+enum { FLAG_OPAQUE = 1, FLAG_COVER = 2, FLAG_PLAIN = 4, COUNT_LEN = 4 };
 
-/* Where the fields of an entry's head are. */
+/* Where the fields of an entry's head are. A plain directory has what is below it, bytes and
+ * entries, where a file has its size and group. */
 enum {
     AT_NAME_LEN = 0,
     AT_KIND = 2,
@@ -42,13 +43,14 @@ static void head_of(const struct node_entry *entry, uint8_t head[HEAD_LEN])
     head[AT_NAME_LEN] = (uint8_t)entry->name.len;
     head[AT_KIND] = (uint8_t)entry->kind;
     head[AT_FLAGS] =
-        (uint8_t)((entry->is_opaque ? FLAG_OPAQUE : 0) | (entry->is_cover ? FLAG_COVER : 0));
+        (uint8_t)((entry->is_opaque ? FLAG_OPAQUE : 0) | (entry->is_cover ? FLAG_COVER : 0) |
+                  (entry->is_plain ? FLAG_PLAIN : 0));
     put_u32(head + AT_MODE, entry->mode);
     put_u32(head + AT_UID, entry->uid);
     put_u32(head + AT_GID, entry->gid);
     put_u64(head + AT_MTIME, (uint64_t)entry->mtime_ns);
-    put_u64(head + AT_SIZE, entry->size);
-    put_u64(head + AT_GROUP, entry->link_group);
+    put_u64(head + AT_SIZE, entry->is_plain ? entry->bytes_below : entry->size);
+    put_u64(head + AT_GROUP, entry->is_plain ? entry->n_below : entry->link_group);
     put_u32(head + AT_XATTRS_LEN, (uint32_t)entry->xattrs.len);
     put_u32(head + AT_TARGET_LEN, (uint32_t)entry->target.len);
     put_u32(head + AT_CHUNKS, (uint32_t)entry->n_chunks);
@@ -62,7 +64,7 @@ static void add_entry(struct blake2b *hash, const struct node_entry *entry, bool
     uint8_t head[HEAD_LEN];
 
     shown.n_chunks = 0;
-    shown.is_cover = false;
+    shown.is_cover = shown.is_plain = false;
     if (!is_whole) {
         shown.mtime_ns = 0;
         shown.link_group = 0;
@@ -78,7 +80,8 @@ static void add_entry(struct blake2b *hash, const struct node_entry *entry, bool
         blake2b_update(hash, bytes_of(entry->root, sizeof entry->root));
 }
 
-void node_digests(const struct node *node, uint8_t tree[BLAKE2B_LEN], uint8_t root[BLAKE2B_LEN])
+static void make_digests(const struct node *node, uint8_t tree[BLAKE2B_LEN],
+                         uint8_t root[BLAKE2B_LEN])
 {
     struct blake2b content, whole;
 
@@ -90,6 +93,46 @@ void node_digests(const struct node *node, uint8_t tree[BLAKE2B_LEN], uint8_t ro
     }
     blake2b_final(&content, tree);
     blake2b_final(&whole, root);
+}
+
+void node_sum_up(const struct node *node, struct node_entry *entry)
+{
+    make_digests(node, entry->digest, entry->root);
+    entry->is_plain = true;
+    entry->n_below = entry->bytes_below = 0;
+    for (size_t i = 0; i < node->n; i++) {
+        const struct node_entry *inside = &node->entries[i];
+        bool is_folder = inside->kind == TREE_DIRECTORY;
+
+        entry->is_plain =
+            entry->is_plain && !inside->link_group && (!is_folder || inside->is_plain);
+        entry->n_below += 1 + (is_folder ? inside->n_below : 0);
+        entry->bytes_below += is_folder ? inside->bytes_below : inside->size;
+    }
+}
+
+static int order_names(struct str a, struct str b)
+{
+    int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+const struct node_entry *node_find(const struct node *node, struct str name)
+{
+    size_t from = 0, to = node->n;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = order_names(node->entries[middle].name, name);
+        if (order == 0)
+            return &node->entries[middle];
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
 }
 
 bool node_chunks_encode(const struct node_chunk *chunks, size_t n, struct buf *out,
@@ -185,6 +228,9 @@ static bool entry_is_sound(const struct node_entry *entry)
     if (entry->kind < TREE_FILE || entry->kind > TREE_WHITEOUT || !name_is_fine(entry->name) ||
         entry->mode & ~07777u)
         return false;
+    if (entry->is_plain && (entry->kind != TREE_DIRECTORY || entry->n_below > TREE_ENTRIES_MAX ||
+                            entry->bytes_below > TREE_BYTES_MAX))
+        return false;
     if (entry->kind == TREE_FILE)
         return len == entry->size && entry->target.len == 0 && !entry->is_opaque;
     if (entry->size || entry->link_group || (entry->is_opaque && entry->kind != TREE_DIRECTORY))
@@ -221,28 +267,25 @@ static bool decode_entry(struct str *rest, struct arena *arena, struct node_entr
     if (!take(rest, HEAD_LEN, &piece, err))
         return false;
     const uint8_t *head = (const uint8_t *)piece.ptr;
-    if (head[AT_NAME_LEN + 1] || head[AT_FLAGS] & ~(FLAG_OPAQUE | FLAG_COVER))
+    if (head[AT_NAME_LEN + 1] || head[AT_FLAGS] & ~(FLAG_OPAQUE | FLAG_COVER | FLAG_PLAIN))
         return damaged(err);
+    bool is_plain = head[AT_FLAGS] & FLAG_PLAIN;
+    uint64_t size = get_u64(head + AT_SIZE), group = get_u64(head + AT_GROUP);
     *entry = (struct node_entry){
         .kind = (enum tree_kind)head[AT_KIND],
         .mode = get_u32(head + AT_MODE),
         .uid = get_u32(head + AT_UID),
         .gid = get_u32(head + AT_GID),
         .mtime_ns = (int64_t)get_u64(head + AT_MTIME),
-        .size = get_u64(head + AT_SIZE),
-        .link_group = get_u64(head + AT_GROUP),
+        .size = is_plain ? 0 : size,
+        .link_group = is_plain ? 0 : group,
+        .is_plain = is_plain,
+        .bytes_below = is_plain ? size : 0,
+        .n_below = is_plain ? group : 0,
         .is_opaque = head[AT_FLAGS] & FLAG_OPAQUE,
         .is_cover = head[AT_FLAGS] & FLAG_COVER,
     };
     return decode_parts(head, rest, arena, entry, err);
-}
-
-static bool are_in_order(struct str a, struct str b)
-{
-    size_t common = a.len < b.len ? a.len : b.len;
-    int order = memcmp(a.ptr, b.ptr, common);
-
-    return order < 0 || (order == 0 && a.len < b.len);
 }
 
 bool node_decode(struct str bytes, struct arena *arena, struct node *node, struct error *err)
@@ -258,7 +301,7 @@ bool node_decode(struct str bytes, struct arena *arena, struct node *node, struc
     for (size_t i = 0; i < n; i++) {
         if (!decode_entry(&rest, arena, &entries[i], err))
             return false;
-        if (i > 0 && !are_in_order(entries[i - 1].name, entries[i].name))
+        if (i > 0 && order_names(entries[i - 1].name, entries[i].name) >= 0)
             return damaged(err);
     }
     if (rest.len > 0)

@@ -32,6 +32,9 @@ struct node_entry {
     bool is_cover;               /* the image has something at this path, too; part of no digest */
     uint8_t digest[BLAKE2B_LEN]; /* of a file's bytes; the tree digest of a directory */
     uint8_t root[BLAKE2B_LEN];   /* the root digest of a directory */
+    bool is_plain; /* of a directory: no file below has another name, and these count what is; part
+                    * of no digest */
+    uint64_t n_below, bytes_below;
     const struct node_chunk *chunks;
     size_t n_chunks;
 };
@@ -41,7 +44,12 @@ struct node {
     size_t n;
 };
 
-void node_digests(const struct node *node, uint8_t tree[BLAKE2B_LEN], uint8_t root[BLAKE2B_LEN]);
+/* What an entry says of the directory it stands for: digests, and whether and what is below. Where
+ * it is stored is not part of that. */
+void node_sum_up(const struct node *node, struct node_entry *entry);
+
+/* The entry of that name, or NULL. */
+const struct node_entry *node_find(const struct node *node, struct str name);
 
 bool node_encode(const struct node *node, struct buf *out, struct error *err) MUST_USE;
 /* ERR_DAMAGED for whatever node_encode does not write. Texts are borrowed from the bytes. */

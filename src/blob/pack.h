@@ -28,6 +28,7 @@ struct pack_record {
 struct pack_writer {
     struct seal_writer *seal; /* borrowed until the end, or until the writer is finished */
     struct sealing *sealing;  /* full records are sealed beside */
+    size_t record_max;        /* raw bytes after which a record is full; 0: SEAL_RAW_MAX */
     size_t n_gathered;        /* bytes of the record that is being filled */
     struct pack_chunk *chunks;
     struct pack_record *records;

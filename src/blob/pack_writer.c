@@ -32,7 +32,8 @@ bool pack_writer_add(struct pack_writer *writer, const uint8_t id[CHUNK_ID_LEN],
 {
     if (bytes.len == 0 || bytes.len > CHUNK_MAX || writer->n_chunks == PACK_CHUNKS_MAX)
         return error_set(err, ERR_TOO_LARGE, "the pack cannot take this chunk");
-    if (writer->n_gathered + bytes.len > SEAL_RAW_MAX && !flush(writer, err))
+    size_t most = writer->record_max ? writer->record_max : SEAL_RAW_MAX;
+    if (writer->n_gathered > 0 && writer->n_gathered + bytes.len > most && !flush(writer, err))
         return false;
 
     struct pack_chunk *chunk = &writer->chunks[writer->n_chunks++];

@@ -5,11 +5,11 @@
 #include "base/encode.h"
 #include "base/own.h"
 #include "blob/bytes.h"
-#include "blob/tree_writer.h"
 
 struct tree_pack {
     struct pack_reader reader;
     int fd;
+    uint64_t size;
     bool is_open;
 };
 
@@ -18,13 +18,32 @@ static bool damaged(struct error *err, const char *what)
     return error_set(err, ERR_DAMAGED, "a stored tree is damaged: %s", what);
 }
 
+/* Of the header that manifest_read will check. */
+static bool note_key(struct tree_reader *reader, const struct seal_source *source,
+                     struct error *err)
+{
+    uint8_t header[SEAL_HEADER_LEN];
+    char current[SEAL_KEY_ID_TEXT] = "";
+    struct seal_header said;
+
+    if (source->size < sizeof header)
+        return damaged(err, "its manifest ends early");
+    if (!source->read(source->arg, 0, header, sizeof header, err) ||
+        !seal_header_read(header, &said, err))
+        return false;
+    if (reader->keys->n > 0)
+        seal_key_id_text(&reader->keys->keys[0], current);
+    reader->has_key = strcmp(said.key_id, current) == 0;
+    return true;
+}
+
 static bool read_manifest(struct tree_reader *reader, const char *digest, struct error *err)
 {
     struct seal_source source;
     AUTO_FD int fd = -1;
 
     if (!reader->backend->open(reader->backend->arg, digest, &fd, err) ||
-        !seal_source_fd(&fd, &source, err) ||
+        !seal_source_fd(&fd, &source, err) || !note_key(reader, &source, err) ||
         !manifest_read(reader->keys, source, digest, &reader->arena, &reader->manifest, err))
         return false;
     const struct manifest *manifest = &reader->manifest;
@@ -72,7 +91,21 @@ static bool open_pack(struct tree_reader *reader, size_t index, struct error *er
         !seal_source_fd(&pack->fd, &source, err) ||
         !pack_reader_begin(&pack->reader, reader->keys, source, err))
         return false;
+    pack->size = source.size;
     pack->is_open = true;
+    return true;
+}
+
+bool tree_loose_next(struct str *rest, struct node_chunk *chunk, struct str *bytes)
+{
+    if (rest->len <= NODE_CHUNK_LEN)
+        return false;
+    memcpy(chunk->id, rest->ptr, CHUNK_ID_LEN);
+    chunk->len = get_u32((const uint8_t *)rest->ptr + CHUNK_ID_LEN);
+    if (chunk->len > rest->len - NODE_CHUNK_LEN)
+        return false;
+    *bytes = (struct str){rest->ptr + NODE_CHUNK_LEN, chunk->len};
+    *rest = (struct str){bytes->ptr + chunk->len, rest->len - NODE_CHUNK_LEN - chunk->len};
     return true;
 }
 
@@ -82,34 +115,50 @@ static bool find_loose(const struct tree_reader *reader, const struct node_chunk
 {
     struct str rest = reader->manifest.loose;
 
-    while (rest.len > NODE_CHUNK_LEN) {
-        size_t len = get_u32((const uint8_t *)rest.ptr + CHUNK_ID_LEN);
-
-        if (len > rest.len - NODE_CHUNK_LEN)
-            return false;
-        *bytes = (struct str){rest.ptr + NODE_CHUNK_LEN, len};
-        if (memcmp(rest.ptr, chunk->id, CHUNK_ID_LEN) == 0)
+    for (struct node_chunk other; tree_loose_next(&rest, &other, bytes);)
+        if (memcmp(other.id, chunk->id, CHUNK_ID_LEN) == 0)
             return true;
-        rest = (struct str){bytes->ptr + len, rest.len - NODE_CHUNK_LEN - len};
-    }
     return false;
+}
+
+bool tree_reader_locate(struct tree_reader *reader, const struct node_chunk *chunk, size_t *pack,
+                        bool *found, struct error *err)
+{
+    struct str bytes;
+
+    *pack = TREE_LOOSE;
+    *found = find_loose(reader, chunk, &bytes);
+    for (size_t i = 0, n = reader->manifest.n_packs; i < n && !*found; i++) {
+        size_t at = (reader->last + i) % n;
+        if (!open_pack(reader, at, err))
+            return false;
+        *found = pack_reader_has(&reader->packs[at].reader, chunk->id);
+        *pack = at;
+    }
+    if (*found && *pack != TREE_LOOSE)
+        reader->last = *pack;
+    return true;
+}
+
+uint64_t tree_reader_pack_size(const struct tree_reader *reader, size_t pack)
+{
+    return reader->packs[pack].size;
 }
 
 bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes, struct error *err)
 {
+    size_t pack;
+    bool found;
+
     if (find_loose(reader, chunk, bytes))
         return bytes->len == chunk->len || damaged(err, "a chunk has another length");
-    for (size_t i = 0; i < reader->manifest.n_packs; i++) {
-        if (!open_pack(reader, i, err))
-            return false;
-        if (!pack_reader_has(&reader->packs[i].reader, chunk->id))
-            continue;
-        if (!pack_reader_chunk(&reader->packs[i].reader, chunk->id, bytes, err))
-            return false;
-        return bytes->len == chunk->len || damaged(err, "a chunk has another length");
-    }
-    return damaged(err, "a chunk is nowhere");
+    if (!tree_reader_locate(reader, chunk, &pack, &found, err))
+        return false;
+    if (!found)
+        return damaged(err, "a chunk is nowhere");
+    return pack_reader_chunk(&reader->packs[pack].reader, chunk->id, bytes, err) &&
+           (bytes->len == chunk->len || damaged(err, "a chunk has another length"));
 }
 
 static bool read_chunks(struct tree_reader *reader, const struct node_chunk *chunks, size_t n,

@@ -10,6 +10,8 @@
 #include "blob/object.h"
 #include "blob/pack.h"
 
+#define TREE_MANIFEST_KIND "tree"
+
 struct tree_reader {
     const struct object_backend *backend;
     const struct seal_keys *keys;
@@ -18,6 +20,8 @@ struct tree_reader {
     struct tree_pack *packs; /* as many as the manifest lists */
     const struct node_chunk *root;
     size_t n_root;
+    size_t last;  /* the pack of the last chunk: mostly the next one is there, too */
+    bool has_key; /* sealed with the key that new trees are sealed with */
     char tree_digest[SHA256_HEX];
 };
 
@@ -35,6 +39,16 @@ bool tree_reader_node(struct tree_reader *reader, const struct node_chunk *chunk
 /* One chunk of a file's contents, borrowed until the next call. */
 bool tree_reader_chunk(struct tree_reader *reader, const struct node_chunk *chunk,
                        struct str *bytes, struct error *err) MUST_USE;
+
+/* Which pack of the manifest has the chunk, or TREE_LOOSE: the manifest itself. */
+#define TREE_LOOSE SIZE_MAX
+bool tree_reader_locate(struct tree_reader *reader, const struct node_chunk *chunk, size_t *pack,
+                        bool *found, struct error *err) MUST_USE;
+/* Sealed bytes of a pack in which something was located. */
+uint64_t tree_reader_pack_size(const struct tree_reader *reader, size_t pack);
+
+/* Cuts one off the front of chunks that are in a manifest; false at the end. */
+bool tree_loose_next(struct str *rest, struct node_chunk *chunk, struct str *bytes);
 
 /* Appends the contents of a file. */
 bool tree_reader_file(struct tree_reader *reader, const struct node_entry *entry, struct buf *out,

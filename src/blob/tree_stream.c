@@ -32,6 +32,7 @@ void tree_stream_finish(struct tree_stream *stream)
     while (stream->folder)
         leave_folder(stream);
     buf_finish(&stream->path);
+    map_finish(&stream->groups);
 }
 
 static bool enter_folder(struct tree_stream *stream, const struct node_chunk *chunks, size_t n,
@@ -54,19 +55,29 @@ static bool set_path(struct tree_stream *stream, struct str name, struct error *
            buf_append(&stream->path, name, err);
 }
 
-/* The first name of a group carries the contents, as it did when it came. */
-static bool refers_back(struct tree_stream *stream, const struct node_entry *entry)
+/* In a stream groups are numbered as they appear; in a tree that was edited they may be any
+ * numbers. The first name of a group carries the contents. */
+static uint64_t number_of(struct tree_stream *stream, uint64_t group, bool *is_linked)
 {
-    if (entry->link_group <= stream->n_groups)
-        return entry->link_group > 0;
-    stream->n_groups = entry->link_group;
-    return false;
+    struct str key = {(const char *)&group, sizeof group};
+
+    *is_linked = false;
+    if (group == 0)
+        return 0;
+    uintptr_t known = (uintptr_t)map_find(&stream->groups, key);
+    *is_linked = known != 0;
+    if (known == 0) {
+        known = (uintptr_t)++stream->n_groups;
+        map_put(&stream->groups, key, (void *)known);
+    }
+    return known;
 }
 
 static bool put_entry(struct tree_stream *stream, const struct node_entry *entry, struct buf *out,
                       struct error *err)
 {
-    bool is_linked = refers_back(stream, entry);
+    bool is_linked;
+    uint64_t group = number_of(stream, entry->link_group, &is_linked);
     const struct tree_entry given = {
         .kind = entry->kind,
         .path = buf_str(&stream->path),
@@ -77,7 +88,7 @@ static bool put_entry(struct tree_stream *stream, const struct node_entry *entry
         .size = is_linked ? 0 : entry->size,
         .target = entry->target,
         .xattrs = is_linked ? (struct str){0} : entry->xattrs,
-        .link_group = entry->link_group,
+        .link_group = group,
         .is_linked = is_linked,
         .is_opaque = entry->is_opaque,
         .is_cover = entry->is_cover,

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "base/map.h"
 #include "blob/tree_reader.h"
 
 struct tree_stream_folder;
@@ -13,6 +14,7 @@ struct tree_stream {
     struct buf path;
     const struct node_chunk *chunks; /* of the file whose contents are on their way */
     size_t n_chunks;
+    struct map groups; /* of a group in the tree its number in the stream */
     uint64_t n_groups;
     bool has_begun, is_done;
 };

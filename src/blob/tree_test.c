@@ -103,7 +103,7 @@ static void drop_writer(struct tree_writer **writer)
 
 static struct tree_writer *writer_for(struct shelf *shelf, const struct seal_keys *keys)
 {
-    const struct tree_plan plan = {&shelf->backend, keys};
+    const struct tree_plan plan = {&shelf->backend, keys, NULL};
 
     return tree_writer_create(&plan);
 }
@@ -200,10 +200,10 @@ TEST(a_small_tree_is_one_object_and_reads_back_equal)
 }
 
 /* One file of noise with its time, as a tree. */
-static bool write_file(struct shelf *shelf, const struct seal_keys *keys, struct str bytes,
-                       int64_t mtime_ns, struct tree_facts *facts, struct error *err)
+static bool write_over(const struct tree_plan *plan, struct str bytes, int64_t mtime_ns,
+                       struct tree_facts *facts, struct error *err)
 {
-    AUTO(drop_writer) struct tree_writer *writer = writer_for(shelf, keys);
+    AUTO(drop_writer) struct tree_writer *writer = tree_writer_create(plan);
     const struct tree_entry folder = {.kind = TREE_DIRECTORY, .path = STR("d"), .mode = 0755};
     const struct tree_entry entry = {.kind = TREE_FILE,
                                      .path = STR("d/noise"),
@@ -221,6 +221,31 @@ static bool write_file(struct shelf *shelf, const struct seal_keys *keys, struct
     return fine;
 }
 
+static bool write_file(struct shelf *shelf, const struct seal_keys *keys, struct str bytes,
+                       int64_t mtime_ns, struct tree_facts *facts, struct error *err)
+{
+    const struct tree_plan plan = {&shelf->backend, keys, NULL};
+
+    return write_over(&plan, bytes, mtime_ns, facts, err);
+}
+
+/* Whether d/noise of that tree is these bytes. */
+static bool holds(struct shelf *shelf, const struct seal_keys *keys, const char *manifest,
+                  struct str bytes, struct error *err)
+{
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    AUTO(arena_finish) struct arena arena = {0};
+    AUTO(buf_finish) struct buf read = {.max = bytes.len};
+    struct node root, dir;
+
+    return tree_reader_init(&reader, &shelf->backend, keys, manifest, err) &&
+           tree_reader_node(&reader, reader.root, reader.n_root, &arena, &root, err) &&
+           tree_reader_node(&reader, root.entries[0].chunks, root.entries[0].n_chunks, &arena, &dir,
+                            err) &&
+           tree_reader_file(&reader, &dir.entries[0], &read, err) &&
+           str_equal(buf_str(&read), bytes);
+}
+
 TEST(a_large_file_goes_to_packs_and_reads_back_equal)
 {
     enum { LEN = 40 << 20 };
@@ -235,16 +260,60 @@ TEST(a_large_file_goes_to_packs_and_reads_back_equal)
     CHECK(write_file(&shelf, &keys, bytes, 1, &facts, &err));
     CHECK(facts.n_objects == 3);
 
-    AUTO(tree_reader_finish) struct tree_reader reader = {0};
-    AUTO(arena_finish) struct arena arena = {0};
-    AUTO(buf_finish) struct buf read = {.max = LEN};
-    struct node root, dir;
-    CHECK(tree_reader_init(&reader, &shelf.backend, &keys, facts.manifest, &err));
-    CHECK(tree_reader_node(&reader, reader.root, reader.n_root, &arena, &root, &err));
-    CHECK(tree_reader_node(&reader, root.entries[0].chunks, root.entries[0].n_chunks, &arena, &dir,
-                           &err));
-    CHECK(tree_reader_file(&reader, &dir.entries[0], &read, &err));
-    CHECK(str_equal(buf_str(&read), bytes));
+    CHECK(holds(&shelf, &keys, facts.manifest, bytes, &err));
+}
+
+TEST(a_tree_over_a_base_stores_only_what_is_new)
+{
+    enum { LEN = 40 << 20 };
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    AUTO_FREE uint8_t *noise = alloc(LEN);
+    test_noise(3, noise, LEN);
+    struct str bytes = {(const char *)noise, LEN};
+    struct tree_facts first, second, third;
+    struct error err;
+    CHECK(write_file(&shelf, &keys, bytes, 1, &first, &err));
+    AUTO(tree_reader_finish) struct tree_reader base = {0};
+    CHECK(tree_reader_init(&base, &shelf.backend, &keys, first.manifest, &err));
+    const struct tree_plan plan = {&shelf.backend, &keys, &base};
+
+    noise[LEN / 2] ^= 1;
+    shelf.n_objects = 0;
+    CHECK(write_over(&plan, bytes, 1, &second, &err));
+    CHECK(shelf.n_objects == 1); /* the manifest, which has the new chunk in it */
+    CHECK(second.n_objects == 3);
+    CHECK(holds(&shelf, &keys, second.manifest, bytes, &err));
+
+    CHECK(write_over(&plan, STR("short"), 1, &third, &err));
+    CHECK(third.n_objects == 1); /* no pack of the base is needed any more */
+    CHECK(holds(&shelf, &keys, third.manifest, STR("short"), &err));
+}
+
+/* A tree that grows by a file of its own each time, over the one before. */
+TEST(small_packs_are_folded_when_there_are_too_many)
+{
+    enum { LEN = 300 << 10 };
+    struct seal_keys keys = test_keys(0, 1);
+    AUTO(close_shelf) struct shelf shelf;
+    open_shelf(&shelf);
+    AUTO_FREE uint8_t *noise = alloc((TREE_PACKS_MAX + 4) * (size_t)LEN);
+    struct tree_facts facts = {0};
+    struct error err;
+
+    for (size_t n = 1; n <= TREE_PACKS_MAX + 3; n++) {
+        AUTO(tree_reader_finish) struct tree_reader base = {0};
+        const struct tree_plan plan = {&shelf.backend, &keys, n > 1 ? &base : NULL};
+
+        test_noise(n, noise + (n - 1) * LEN, LEN);
+        CHECK(n == 1 || tree_reader_init(&base, &shelf.backend, &keys, facts.manifest, &err));
+        CHECK(write_over(&plan, (struct str){(const char *)noise, n * LEN}, 1, &facts, &err));
+        CHECK(facts.n_objects <= TREE_PACKS_MAX + 1);
+    }
+    CHECK(facts.n_objects < 8);
+    CHECK(holds(&shelf, &keys, facts.manifest,
+                (struct str){(const char *)noise, (TREE_PACKS_MAX + 3) * (size_t)LEN}, &err));
 }
 
 TEST(times_change_the_root_digest_and_not_the_tree_digest)

@@ -2,38 +2,12 @@
  * manifest that says where the root is.
  *
  * Entries come in the order of protocol/tree.h, whose decoder has checked them. What is small
- * stays in the manifest, so that a tree of a few small files is one object.
+ * stays in the manifest, so that a tree of a few small files is one object. Entries that are the
+ * same as in the base (is_same) are taken from there, directories with all that is in them.
  */
 #pragma once
 
-#include "base/map.h"
-#include "base/sha256.h"
-#include "blob/manifest.h"
-#include "blob/node.h"
-#include "blob/object.h"
-#include "blob/pack.h"
-
-#define TREE_MANIFEST_KIND "tree"
-
-/* Both are borrowed. */
-struct tree_plan {
-    const struct object_backend *backend;
-    const struct seal_keys *keys;
-};
-
-struct tree_object {
-    char digest[SHA256_HEX];
-    uint64_t size;
-};
-
-/* What was written. The objects are the writer's. */
-struct tree_facts {
-    char manifest[SHA256_HEX];
-    char tree_digest[SHA256_HEX], root_digest[SHA256_HEX]; /* BLAKE2b-256 */
-    uint64_t n_entries, n_bytes;                           /* n_bytes: of all files */
-    const struct tree_object *objects;                     /* the manifest is one of them */
-    size_t n_objects;
-};
+#include "blob/tree_store.h"
 
 struct tree_writer;
 

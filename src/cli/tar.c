@@ -5,7 +5,9 @@
 
 #include "base/buf.h"
 
-enum { BLOCK = 512, NAME_FIELD = 100, PAX_MAX = 64 * 1024 };
+enum { BLOCK = 512, NAME_FIELD = 100, PAX_MAX = 64 * 1024, NS_PER_S = 1000000000 };
+
+#define SIZE_FIELD_MAX UINT64_C(077777777777)
 
 /* The ustar header, byte for byte. */
 struct header {
@@ -37,7 +39,12 @@ static void put_text(char *field, size_t size, struct str text)
         memcpy(field, text.ptr, text.len < size ? text.len : size);
 }
 
-static bool write_header(char type, struct str name, struct str link, unsigned mode, uint64_t size,
+struct facts {
+    unsigned mode;
+    uint64_t size, seconds;
+};
+
+static bool write_header(char type, struct str name, struct str link, const struct facts *facts,
                          tar_write *write, void *arg, struct error *err)
 {
     struct header header = {
@@ -47,11 +54,11 @@ static bool write_header(char type, struct str name, struct str link, unsigned m
 
     put_text(header.name, sizeof header.name, name);
     put_text(header.link, sizeof header.link, link);
-    put_octal(header.mode, sizeof header.mode, mode);
+    put_octal(header.mode, sizeof header.mode, facts->mode);
     put_octal(header.uid, sizeof header.uid, 0);
     put_octal(header.gid, sizeof header.gid, 0);
-    put_octal(header.size, sizeof header.size, size);
-    put_octal(header.mtime, sizeof header.mtime, 0);
+    put_octal(header.size, sizeof header.size, facts->size > SIZE_FIELD_MAX ? 0 : facts->size);
+    put_octal(header.mtime, sizeof header.mtime, facts->seconds);
     put_octal(header.major, sizeof header.major, 0);
     put_octal(header.minor, sizeof header.minor, 0);
 
@@ -85,6 +92,22 @@ static bool append_record(struct buf *out, const char *key, struct str value, st
            buf_append(out, STR("\n"), err);
 }
 
+/* Sizes over 8 GiB, and times with a fraction or before 1970. */
+static bool append_numbers(struct buf *records, const struct tar_entry *entry, struct error *err)
+{
+    int64_t ns = entry->has_facts ? entry->mtime_ns : 0;
+    int64_t seconds = ns / NS_PER_S, rest = ns % NS_PER_S;
+    char text[48];
+
+    snprintf(text, sizeof text, "%" PRIu64, entry->size);
+    if (entry->kind == TAR_FILE && entry->size > SIZE_FIELD_MAX &&
+        !append_record(records, "size", str_of(text), err))
+        return false;
+    snprintf(text, sizeof text, "%s%" PRId64 ".%09" PRId64, ns < 0 ? "-" : "",
+             seconds < 0 ? -seconds : seconds, rest < 0 ? -rest : rest);
+    return (rest == 0 && seconds >= 0) || append_record(records, "mtime", str_of(text), err);
+}
+
 static bool write_pax(const struct tar_entry *entry, tar_write *write, void *arg, struct error *err)
 {
     AUTO(buf_finish) struct buf records = {.max = PAX_MAX};
@@ -93,9 +116,12 @@ static bool write_pax(const struct tar_entry *entry, tar_write *write, void *arg
         return false;
     if (entry->target.len > NAME_FIELD && !append_record(&records, "linkpath", entry->target, err))
         return false;
+    if (!append_numbers(&records, entry, err))
+        return false;
     if (records.len == 0)
         return true;
-    return write_header('x', STR("pax"), (struct str){0}, 0644, records.len, write, arg, err) &&
+    const struct facts facts = {.mode = 0644, .size = records.len};
+    return write_header('x', STR("pax"), (struct str){0}, &facts, write, arg, err) &&
            write(arg, buf_str(&records), err) && tar_pad(records.len, write, arg, err);
 }
 
@@ -103,6 +129,14 @@ bool tar_header(const struct tar_entry *entry, tar_write *write, void *arg, stru
 {
     static const char types[] = {[TAR_FILE] = '0', [TAR_DIRECTORY] = '5', [TAR_LINK] = '2'};
     bool is_open = entry->kind != TAR_FILE || entry->is_executable;
+    const struct facts facts = {
+        .mode = entry->has_facts ? entry->mode
+                : is_open        ? 0755
+                                 : 0644,
+        .size = entry->kind == TAR_FILE ? entry->size : 0,
+        .seconds =
+            entry->has_facts && entry->mtime_ns > 0 ? (uint64_t)entry->mtime_ns / NS_PER_S : 0,
+    };
     char name[NAME_FIELD + 1];
     size_t len = entry->path.len < NAME_FIELD ? entry->path.len : NAME_FIELD;
 
@@ -110,8 +144,7 @@ bool tar_header(const struct tar_entry *entry, tar_write *write, void *arg, stru
     if (entry->kind == TAR_DIRECTORY && len < NAME_FIELD)
         name[len++] = '/';
     return write_pax(entry, write, arg, err) &&
-           write_header(types[entry->kind], (struct str){name, len}, entry->target,
-                        is_open ? 0755 : 0644, entry->kind == TAR_FILE ? entry->size : 0, write,
+           write_header(types[entry->kind], (struct str){name, len}, entry->target, &facts, write,
                         arg, err);
 }
 

@@ -1,5 +1,6 @@
-/* Tar archives that are equal whenever the names and bytes in them are: no times, no owners, and
- * of the mode only whether a file may be executed. Long names are pax records.
+/* Tar archives that are equal whenever the names and bytes in them are: no owners and, unless an
+ * entry says them, no times, and of the mode only whether a file may be executed. What does not
+ * fit a header is a pax record.
  */
 #pragma once
 
@@ -16,6 +17,9 @@ struct tar_entry {
     struct str target; /* of a link */
     uint64_t size;     /* of a file */
     bool is_executable;
+    bool has_facts; /* these two count */
+    unsigned mode;
+    int64_t mtime_ns;
 };
 
 /* Where the bytes go. */

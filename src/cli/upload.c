@@ -43,8 +43,7 @@ static bool put(void *arg, struct str bytes, struct error *err)
     return fd_write_all(sink->fd, bytes, err) || error_wrap(err, "writing the archive");
 }
 
-/* Without a name, so that nothing is left however this ends. */
-static int open_temporary(struct error *err)
+int upload_temporary(struct error *err)
 {
     const char *folder = getenv("TMPDIR");
     char path[4096];
@@ -185,7 +184,7 @@ bool upload_create(const struct upload_request *request, struct upload *upload, 
     if (!walk_collect(root_fd, request, &walk, err))
         return false;
 
-    AUTO_FD int fd = open_temporary(err);
+    AUTO_FD int fd = upload_temporary(err);
     AUTO(sink_finish) struct sink sink = {.fd = fd};
 
     if (fd < 0)

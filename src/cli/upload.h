@@ -34,3 +34,6 @@ struct upload {
 bool upload_create(const struct upload_request *request, struct upload *upload,
                    struct error *err) MUST_USE;
 void upload_finish(struct upload *upload);
+
+/* An empty file without a name, so that nothing is left however this ends; -1 with *err. */
+int upload_temporary(struct error *err);

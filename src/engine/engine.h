@@ -64,6 +64,8 @@ struct sandbox_spec {
     enum network_level network;
     const char *const *deny; /* CIDRs denied besides the host's list */
     size_t n_deny;
+    const char *const *ports; /* of programs inside that may be reached through the agent */
+    size_t n_ports;
     struct network_quota quota; /* all 0: none */
     int64_t deadline_ms;        /* boot time by which the engine process must be up */
     bool is_asleep;             /* restored: stands before its next instruction (engine.wake) */

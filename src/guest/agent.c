@@ -19,6 +19,10 @@
 #include "guest/deliver.h"
 #include "guest/place.h"
 #include "guest/program.h"
+#include "guest/relay.h"
+#include "guest/remember.h"
+#include "guest/room.h"
+#include "guest/stream.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
 
@@ -130,6 +134,7 @@ static void freeze(void *arg)
     agent->is_frozen = true;
     for (struct program *p = agent->programs; p; p = p->next)
         program_order(p, INIT_STOP, 0);
+    room_stop(agent);
     agent->dead_man = loop_after(agent->loop, FREEZE_TO_EXIT_MS, exit_fenced, agent);
 }
 
@@ -205,6 +210,8 @@ static void take_shutdown(struct agent *agent, const struct message_shutdown *sh
     agent->shutdown_id = shutdown->id;
     for (struct program *p = agent->programs; p; p = p->next)
         program_kill(p, 0);
+    if (agent->room)
+        room_end(agent, 0);
 }
 
 static void take_release(struct program *program, const struct message_release *release)
@@ -236,6 +243,8 @@ static void take_for_program(struct agent *agent, const struct message *message,
         take_signal(program, &message->signal);
     else if (message->type == MESSAGE_KILL)
         program_kill(program, message->kill.grace_ms);
+    else if (message->type == MESSAGE_RESIZE)
+        room_resize(program, &message->resize);
     else if (message->type == MESSAGE_PRELOAD && program->adapter)
         adapter_preload(program->adapter, &message->preload);
     else if (message->type == MESSAGE_CANCEL && program->adapter)
@@ -248,6 +257,15 @@ static void take_for_program(struct agent *agent, const struct message *message,
         park_thaw(program, &message->thaw);
     else if (message->type == MESSAGE_RESUME)
         park_resume(program, &message->resume);
+}
+
+/* No program: everything in the room. */
+static void take_kill(struct agent *agent, const struct message *message)
+{
+    if (message->kill.program == 0)
+        room_end(agent, message->kill.grace_ms);
+    else
+        take_for_program(agent, message, message->kill.program);
 }
 
 static bool take_welcome(struct agent *agent, const struct message_welcome *welcome,
@@ -277,7 +295,8 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_RELEASE: take_for_program(agent, message, message->release.program); break;
     case MESSAGE_PRELOAD: take_for_program(agent, message, message->preload.program); break;
     case MESSAGE_SIGNAL: take_for_program(agent, message, message->signal.program); break;
-    case MESSAGE_KILL: take_for_program(agent, message, message->kill.program); break;
+    case MESSAGE_KILL: take_kill(agent, message); break;
+    case MESSAGE_RESIZE: take_for_program(agent, message, message->resize.program); break;
     case MESSAGE_CANCEL: take_for_program(agent, message, message->cancel.program); break;
     case MESSAGE_OP_RESULT: take_for_program(agent, message, message->op_result.program); break;
     case MESSAGE_FREEZE: take_for_program(agent, message, message->freeze.program); break;
@@ -287,8 +306,10 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
     case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
     case MESSAGE_PLACE: place_begin(agent, &message->place); break;
+    case MESSAGE_RELAY: relay_begin(agent, &message->relay); break;
+    case MESSAGE_RESET: relay_reset(agent, (uint16_t)message->reset.stream); break;
     case MESSAGE_SHUTDOWN: take_shutdown(agent, &message->shutdown); break;
-    default: break; /* ERROR and RESET need no answer */
+    default: break; /* ERROR needs no answer */
     }
     return true;
 }
@@ -298,6 +319,8 @@ static bool take_data(void *arg, uint16_t stream, struct str bytes, bool is_end,
 {
     if (place_reads(arg, stream))
         return place_data(arg, bytes, is_end, err);
+    if (relay_reads(arg, stream))
+        return relay_data(arg, stream, bytes, is_end, err);
     struct program *program = program_of_stream(arg, stream);
     return !program || program_data(program, stream, bytes, is_end, err);
 }
@@ -338,6 +361,8 @@ static void child_ended(void *arg, int number UNUSED)
         struct program *program = program_of_pid(agent, pid);
         if (program)
             program_reaped(program, status);
+        else
+            (void)room_reaped(agent, pid);
     }
 }
 
@@ -368,8 +393,11 @@ static void agent_settle(struct agent *agent)
             next = p->next;
             program_settle(p);
         }
+        room_settle(agent);
         capture_settle(agent);
-        if (agent->is_stopping && !agent->programs && !agent->is_done) {
+        place_settle(agent);
+        relay_settle(agent);
+        if (agent->is_stopping && !agent->programs && !agent->room && !agent->is_done) {
             deliver_drop(agent);
             sandbox_clear(&agent->sandbox);
             agent_send(agent, MESSAGE_DONE, &(struct message_done){.id = agent->shutdown_id});
@@ -406,6 +434,7 @@ int agent_run(struct agent *agent)
     struct error err;
 
     agent->next_stream = 2;
+    seen_init(&agent->seen);
     hash_self(agent);
     if (start(agent, &err))
         agent_hello(agent);
@@ -420,8 +449,12 @@ int agent_run(struct agent *agent)
     flush_to_the_end(agent);
     while (agent->programs)
         program_destroy(agent->programs);
+    room_destroy(agent);
+    leftovers_drop(agent);
     capture_cancel(agent);
     place_cancel(agent);
+    remember_drop(agent);
+    relay_drop(agent);
     deliver_drop(agent);
     channel_finish(&agent->channel);
     arena_finish(&agent->sandbox.arena);

@@ -12,12 +12,16 @@
 #include "guest/reestablish.h"
 #include "guest/resync.h"
 #include "guest/sandbox.h"
+#include "guest/seen.h"
 #include "protocol/channel.h"
 
 struct boot;
 struct capture;
 struct place;
+struct leftover;
 struct program;
+struct relay;
+struct room;
 
 struct agent {
     struct loop *loop;
@@ -26,6 +30,10 @@ struct agent {
     struct boot *boot;                          /* of a machine of our own, or NULL */
     struct sandbox sandbox;
     struct program *programs;
+    struct room *room;          /* of execs and terminals; NULL: there are none yet */
+    bool is_room_unwanted;      /* the host waits to hear that there is none */
+    struct leftover *leftovers; /* outputs of programs that are over */
+    size_t n_leftovers;
     struct secrets *secrets; /* of programs that have not been launched yet */
     struct loop_timer *dead_man, *again;
     struct clock_watch clock;
@@ -33,10 +41,14 @@ struct agent {
     struct reestablish reestablish;
     struct capture *capture; /* one that runs, or NULL */
     struct place *place;     /* the same */
-    uint16_t next_stream;    /* even numbers are ours */
-    int self_fd;             /* this binary, for program inits */
-    uint8_t digest[32];      /* of it */
-    enum proc_mask mask;     /* of each program's /proc */
+    struct seen seen;        /* what the host knows of the workspace */
+    struct loop_source *remember_source;
+    struct loop_timer *remember_timer;
+    struct relay *relays;
+    uint16_t next_stream; /* even numbers are ours */
+    int self_fd;          /* this binary, for program inits */
+    uint8_t digest[32];   /* of it */
+    enum proc_mask mask;  /* of each program's /proc */
     bool is_welcome, is_frozen, is_stopping, is_done;
     uint64_t shutdown_id;
     int exit_code;

@@ -4,8 +4,8 @@
 #include "base/own.h"
 #include "guest/park.h"
 #include "guest/program.h"
+#include "guest/remember.h"
 #include "guest/secrets.h"
-#include "guest/walk.h"
 
 enum { STEP_ROOM = 131072, STEPS_PER_TURN = 256, WIRE_MS = 5 };
 
@@ -15,6 +15,8 @@ struct capture {
     struct walk walk;
     struct blake2b digest;
     struct buf piece;
+    char mark[SEEN_MARK]; /* empty: it is not to be remembered */
+    const char *lack;     /* why it is no difference though one was asked for, or NULL */
 };
 
 static void capture_destroy(struct agent *agent)
@@ -31,17 +33,25 @@ static void give_up(struct agent *agent, const struct error *err)
 {
     uint64_t id = agent->capture->id;
     uint16_t stream = agent->capture->stream;
+    bool was_remembering = agent->capture->walk.is_remembering;
+    bool is_no_difference = agent->capture->walk.is_difference && err->code == ERR_CONFLICT;
+    const char *code = err->code == ERR_TOO_LARGE ? "too_large"
+                       : is_no_difference         ? "not_a_difference"
+                                                  : "capture_failed";
     struct error ignored;
 
     capture_destroy(agent);
+    /* Parts of the table are gone with it. */
+    if (was_remembering)
+        seen_forget(&agent->seen, "the last capture was given up");
+    remember_listen(agent);
     (void)!channel_send_data(&agent->channel, stream, STR(""), true, &ignored);
-    agent_refuse(agent, id, "capture", err->code == ERR_TOO_LARGE ? "too_large" : "capture_failed",
-                 err);
+    agent_refuse(agent, id, "capture", code, err);
 }
 
 void capture_cancel(struct agent *agent)
 {
-    struct error err = {.code = ERR_CONFLICT, .text = "the capture was given up"};
+    struct error err = {.code = ERR_CANCELLED, .text = "the capture was given up"};
 
     if (agent->capture)
         give_up(agent, &err);
@@ -69,12 +79,14 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
 {
     const struct sandbox *sandbox = &agent->sandbox;
 
-    if (!sandbox->is_ready || agent->capture || agent->resync.is_wanted)
+    if (!sandbox->is_ready || agent->capture || agent->place || agent->resync.is_wanted)
         return error_set(err, ERR_CONFLICT, "the sandbox is not ready");
     if (!sandbox->mount || sandbox->upper_fd < 0)
         return error_set(err, ERR_UNSUPPORTED, "there is no workspace here to capture");
     if (message->generation != sandbox->generation)
         return error_set(err, ERR_CONFLICT, "this is another generation");
+    if (agent->room)
+        return error_set(err, ERR_CONFLICT, "there may be processes in the room");
     for (const struct program *p = agent->programs; p; p = p->next) {
         if (!park_is_frozen(p))
             return error_set(err, ERR_CONFLICT, "program %u is running", p->number);
@@ -82,6 +94,40 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
     if (message->stream > UINT16_MAX || message->stream % 2 == 0)
         return error_set(err, ERR_INVALID, "stream %u is not the host's", message->stream);
     return channel_open_stream(&agent->channel, (uint16_t)message->stream, CHANNEL_SENDS, err);
+}
+
+/* Whether the difference can be told that is asked for; else why it cannot. */
+static bool is_known(const struct agent *agent, struct str since, const char **lack)
+{
+    const struct seen *seen = &agent->seen;
+
+    if (!since.len)
+        return false;
+    if (!seen->root)
+        *lack = seen->lack ? seen->lack : "nothing is remembered";
+    else if (!str_equal(since, str_of(seen->mark)))
+        *lack = "something else is remembered";
+    else if (seen_links_are_touched(seen, agent->sandbox.upper_fd))
+        *lack = "a file with several names was touched";
+    return !*lack;
+}
+
+static void begin_walk(struct agent *agent, struct capture *capture,
+                       const struct message_capture *message)
+{
+    struct walk *walk = &capture->walk;
+
+    walk_init(walk, agent->sandbox.upper_fd, judge, agent);
+    walk->lower_fd = agent->sandbox.lower_fd;
+    walk->is_live = agent->programs != NULL;
+    walk->seen = &agent->seen;
+    remember_suspend(agent);
+    walk->is_difference = is_known(agent, message->since, &capture->lack);
+    if (message->mark.len) {
+        snprintf(capture->mark, sizeof capture->mark, "%.*s", (int)message->mark.len,
+                 message->mark.ptr);
+        remember_walk(agent, walk);
+    }
 }
 
 void capture_begin(struct agent *agent, const struct message_capture *message)
@@ -98,8 +144,7 @@ void capture_begin(struct agent *agent, const struct message_capture *message)
         .stream = (uint16_t)message->stream,
         .piece = {.max = STEP_ROOM},
     };
-    walk_init(&capture->walk, agent->sandbox.upper_fd, judge, agent);
-    capture->walk.lower_fd = agent->sandbox.lower_fd;
+    begin_walk(agent, capture, message);
     blake2b_init(&capture->digest, (struct str){0});
     agent->capture = capture;
 }
@@ -122,6 +167,9 @@ static void finish(struct agent *agent)
     uint8_t digest[BLAKE2B_LEN];
 
     blake2b_final(&capture->digest, digest);
+    remember_walked(agent, &capture->walk, capture->mark);
+    if (!capture->lack && capture->mark[0])
+        capture->lack = agent->seen.lack;
     agent_send(agent, MESSAGE_CAPTURE_END,
                &(struct message_capture_end){
                    .id = capture->id,
@@ -129,8 +177,12 @@ static void finish(struct agent *agent)
                    .bytes = capture->walk.n_bytes,
                    .skipped = capture->walk.n_skipped,
                    .digest = {(const char *)digest, sizeof digest},
+                   .files_read = capture->walk.n_read,
+                   .bytes_read = capture->walk.bytes_read,
+                   .lack = str_of(capture->lack ? capture->lack : ""),
     });
     capture_destroy(agent);
+    remember_listen(agent);
 }
 
 void capture_settle(struct agent *agent)

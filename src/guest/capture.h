@@ -2,6 +2,8 @@
  *
  * Only while nothing of a program runs. Sent within the stream's credit and in small pieces, so
  * that the agent goes on to answer. What was made for secrets is left out by its recorded path.
+ *
+ * Asked for what differs from a tree that it remembers, the agent tells just that.
  */
 #pragma once
 

@@ -145,9 +145,9 @@ TEST(secrets_are_in_no_capture_on_gvisor)
 }
 
 /* The tree comes in pieces, as credit allows. */
-static bool place(struct harness *harness, struct str tree)
+static bool place_as(struct harness *harness, struct str tree, struct str mark)
 {
-    const struct message_place message = {70, 1, 7};
+    const struct message_place message = {70, 1, 7, mark};
     struct error err;
 
     harness->has_placed = false;
@@ -166,6 +166,11 @@ static bool place(struct harness *harness, struct str tree)
             return harness->has_error;
     }
     return true;
+}
+
+static bool place(struct harness *harness, struct str tree)
+{
+    return place_as(harness, tree, (struct str){0});
 }
 
 /* What another sandbox had, deletions and covered folders too, is found here again. */
@@ -201,6 +206,91 @@ TEST(a_placed_tree_is_captured_again_as_it_was_on_gvisor)
 TEST(a_placed_tree_is_captured_again_as_it_was_in_a_machine)
 {
     run_scenario(place_all, ON_MACHINE, SETUP_LAYOUT_AGENT);
+}
+
+static bool capture_since(struct harness *harness, struct str since, struct str mark)
+{
+    struct error err;
+
+    harness->has_captured = false;
+    harness->tree.len = 0;
+    return channel_open_stream(&harness->channel, 21, CHANNEL_RECEIVES, &err) &&
+           harness_send(harness, MESSAGE_CAPTURE,
+                        &(struct message_capture){60, 21, 7, since, mark}) &&
+           harness_until(harness, &harness->has_captured);
+}
+
+static bool is_difference(const struct harness *harness)
+{
+    return harness->tree.len > TREE_MAGIC_LEN &&
+           memcmp(harness->tree.bytes, "HLMRTR02", TREE_MAGIC_LEN) == 0;
+}
+
+/* What was placed and not touched is the same; asked since anything else everything is told. */
+static void tell_differences(struct harness *harness)
+{
+    AUTO(harness_finish) struct harness other = {.fd = -1, .process = {.pidfd = -1}};
+    struct error err = {0};
+
+    CHECK(start_waiting(harness, "park write") && freeze(harness));
+    CHECK(capture(harness) && harness_until(harness, &harness->has_captured));
+    CHECK(harness->captured.files_read == 3 && harness->captured.bytes_read == 1000006);
+    CHECK(harness_prepare(&other, harness->engine, harness->layout, &err));
+    CHECK(harness_start(&other, &err) && launch(&other));
+    CHECK(place_as(&other, buf_str(&harness->tree), STR("first")));
+    CHECK(harness_until(&other, &other.has_placed));
+    CHECK(release(&other, "park") && harness_until(&other, &other.has_op) && freeze(&other));
+    CHECK(capture_since(&other, STR("first"), STR("second")) && is_difference(&other));
+    CHECK(other.captured.files_read == 0 && other.captured.bytes_read == 0);
+    CHECK(other.tree.len < 1000 && other.captured.lack.len == 0);
+    CHECK(capture_since(&other, STR("second"), (struct str){0}) && is_difference(&other));
+    CHECK(other.captured.files_read == 0);
+    CHECK(capture_since(&other, STR("first"), (struct str){0}) && !is_difference(&other));
+    CHECK(other.captured.lack.len > 0);
+    CHECK(str_equal(buf_str(&other.tree), buf_str(&harness->tree)));
+}
+
+TEST(what_was_placed_and_not_touched_is_not_told_again_on_linux)
+{
+    run_scenario(tell_differences, ON_LINUX, SETUP_LAYOUT_AGENT);
+}
+
+TEST(what_was_placed_and_not_touched_is_not_told_again_on_gvisor)
+{
+    run_scenario(tell_differences, ON_GVISOR, SETUP_LAYOUT_AGENT);
+}
+
+/* The task overwrites what was placed. */
+static void tell_what_changed(struct harness *harness)
+{
+    AUTO(harness_finish) struct harness other = {.fd = -1, .process = {.pidfd = -1}};
+    struct error err = {0};
+
+    CHECK(start_waiting(harness, "park write") && freeze(harness));
+    CHECK(capture(harness) && harness_until(harness, &harness->has_captured));
+    CHECK(harness_prepare(&other, harness->engine, harness->layout, &err));
+    CHECK(harness_start(&other, &err) && launch(&other));
+    CHECK(place_as(&other,
+                   STR("HLMRTR01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                       "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+                   STR("empty")));
+    CHECK(harness_until(&other, &other.has_placed));
+    CHECK(release(&other, "park write") && harness_until(&other, &other.has_op));
+    CHECK(freeze(&other) && capture_since(&other, STR("empty"), (struct str){0}));
+    CHECK(is_difference(&other) && other.captured.lack.len == 0);
+    CHECK(other.captured.files_read == 3 && other.captured.entries == 9);
+    CHECK(capture_since(&other, (struct str){0}, (struct str){0}));
+    check_tree(&other);
+}
+
+TEST(what_a_task_made_after_an_empty_tree_is_told_on_linux)
+{
+    run_scenario(tell_what_changed, ON_LINUX, SETUP_LAYOUT_AGENT);
+}
+
+TEST(what_a_task_made_after_an_empty_tree_is_told_on_gvisor)
+{
+    run_scenario(tell_what_changed, ON_GVISOR, SETUP_LAYOUT_AGENT);
 }
 
 TEST_MAIN()

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,22 +121,33 @@ void group_remove(struct group *group)
     *group = (struct group)GROUP_NONE;
 }
 
-bool group_has_starved(const struct group *group)
+uint64_t group_starved(const struct group *group)
 {
     char path[GROUP_PATH_MAX];
     AUTO_FREE char *text = NULL;
     struct error ignored;
 
     if (!group->path[0])
-        return false;
+        return 0;
     snprintf(path, sizeof path, "%s/memory.events", group->path);
     if (!file_read(path, EVENTS_MAX, &text, &ignored))
-        return false;
+        return 0;
     const char *count = strstr(text, "oom_kill ");
-    return count && strtoull(count + strlen("oom_kill "), NULL, 10) > 0;
+    return count ? strtoull(count + strlen("oom_kill "), NULL, 10) : 0;
 }
 
 bool group_join(int fd)
 {
     return fd < 0 || write(fd, "0", 1) == 1;
+}
+
+bool group_enter(int fd)
+{
+    AUTO_FD int score = -1;
+
+    if (fd < 0)
+        return true;
+    score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    return score >= 0 && write(score, "0", 1) == 1 && group_join(fd) &&
+           unshare(CLONE_NEWCGROUP) == 0;
 }

@@ -3,6 +3,7 @@
  *     programs          all of them: memory without the agent's share, number of processes
  *       p<number>       one program: its init, and what the kernel killed for want of memory
  *         run           the program itself, which can be frozen while its init goes on
+ *       p0              the room: all execs and terminals together
  *
  * Without a kernel of our own there are none: the host's groups do this work.
  */
@@ -29,8 +30,12 @@ bool group_make(struct group *group, uint32_t program, struct error *err) MUST_U
 /* Closes and removes what was made; every process in it must be gone. */
 void group_remove(struct group *group);
 
-/* Whether the kernel ended a process of it for want of memory. */
-bool group_has_starved(const struct group *group);
+/* How many of its processes the kernel has ended for want of memory. */
+uint64_t group_starved(const struct group *group);
 
 /* The caller moves itself; true also for a descriptor of none. */
 bool group_join(int fd);
+
+/* The same for a program about to be: from here on it can be frozen and may be killed for want of
+ * memory, and its group is all it sees. */
+bool group_enter(int fd);

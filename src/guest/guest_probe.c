@@ -3,7 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -223,6 +226,49 @@ static int wait_for_signal(void)
     return 0;
 }
 
+/* Leaves somebody behind who holds the output open. */
+static int leave(void)
+{
+    if (fork() == 0) {
+        setsid();
+        return wait_for_ever();
+    }
+    put("left\n", 5);
+    return 5;
+}
+
+static void say_signal(int number)
+{
+    struct winsize size = {0};
+
+    ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+    dprintf(STDOUT_FILENO, "signal %d size %dx%d\n", number, size.ws_col, size.ws_row);
+    if (number == SIGHUP)
+        _exit(9);
+}
+
+/* Says what kind of terminal it has, then what it hears. */
+static int use_terminal(void)
+{
+    struct stat info;
+    char line[64];
+    ssize_t got;
+
+    signal(SIGINT, say_signal);
+    signal(SIGWINCH, say_signal);
+    signal(SIGHUP, say_signal);
+    AUTO_FD int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    fstat(STDIN_FILENO, &info);
+    printf("terminal %d controlling %d leader %d foreground %d owner %d\n", isatty(1), tty >= 0,
+           getsid(0) == getpid(), tcgetpgrp(0) == getpgrp(), (int)info.st_uid);
+    fflush(stdout);
+    while ((got = read(STDIN_FILENO, line, sizeof line)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got > 0)
+            dprintf(STDOUT_FILENO, "heard %.*s", (int)got, line);
+    }
+    return 3;
+}
+
 struct adapter_play {
     struct channel channel;
     char mode[64];
@@ -418,6 +464,33 @@ static int forks(void)
     return 0;
 }
 
+/* Says everything again to one connection until its end, then goodbye. */
+static int serve(long port)
+{
+    struct sockaddr_in name = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    char bytes[4096];
+    ssize_t got;
+
+    if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+        bind(listener, (struct sockaddr *)&name, sizeof name) < 0 || listen(listener, 8) < 0)
+        return 1;
+    put("listening\n", 10);
+    int fd = accept(listener, NULL, NULL);
+    while ((got = recv(fd, bytes, sizeof bytes, 0)) > 0)
+        for (ssize_t at = 0, sent; at < got; at += sent)
+            if ((sent = send(fd, bytes + at, (size_t)(got - at), MSG_NOSIGNAL)) < 0)
+                return 2;
+    send(fd, "goodbye", 7, MSG_NOSIGNAL);
+    close(fd);
+    put("over\n", 5);
+    return wait_for_ever();
+}
+
 static int run(int argc, char **argv, char **env)
 {
     const char *name = strrchr(argv[0], '/');
@@ -450,8 +523,16 @@ static int run(int argc, char **argv, char **env)
         return copy_input();
     if (strcmp(what, "eat") == 0)
         return eat();
+    if (strcmp(what, "serve") == 0)
+        return serve(number);
     if (strcmp(what, "signal") == 0)
         return wait_for_signal();
+    if (strcmp(what, "processes") == 0)
+        return printf("processes=%d\n", count_entries("/proc", true)) < 0;
+    if (strcmp(what, "leave") == 0)
+        return leave();
+    if (strcmp(what, "terminal") == 0)
+        return use_terminal();
     return 98;
 }
 

@@ -26,11 +26,11 @@ struct harness {
     uint16_t output_stream;
     bool has_hello, has_setup, has_secrets, has_error, has_done, is_closed;
     bool has_started, has_failed, has_loaded, has_outcome, has_exited, has_quiesced;
-    bool has_other_quiesced, has_op;
+    bool has_other_quiesced, has_room_ended, has_op;
     uint32_t n_preloaded; /* answers */
     bool has_preloaded, is_preloaded;
     bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
-    bool has_placed;
+    bool has_placed, has_relay;
     struct message_frozen frozen;
     struct message_reestablished reestablished;
     struct message_consumed consumed;

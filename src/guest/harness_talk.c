@@ -45,10 +45,10 @@ static void note_setup(struct harness *harness, const struct message_setup_done 
 
 static void note_end(struct harness *harness, const struct message_quiesced *quiesced)
 {
-    if (quiesced->program == 2) {
-        harness->has_other_quiesced = true;
+    harness->has_room_ended |= quiesced->program == 0;
+    harness->has_other_quiesced |= quiesced->program == 2;
+    if (quiesced->program != 1)
         return;
-    }
     harness->has_quiesced = true;
     harness->stdout_end = quiesced->stdout_end;
     harness->stderr_end = quiesced->stderr_end;
@@ -90,6 +90,7 @@ static void note_rest(struct harness *harness, const struct message *message)
         harness->consumed = message->consumed;
         break;
     case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
+    case MESSAGE_RELAY: harness->has_relay = true; break;
     case MESSAGE_PLACED:
         harness->placed = message->placed;
         harness->has_placed = true;
@@ -253,7 +254,9 @@ bool harness_launch(struct harness *harness, uint32_t program, enum program_kind
         .argv = list_of(arguments, argv),
         .env = list_of(variables, env),
         .user = str_of(user),
-        .stdin_stream = kind == PROGRAM_EXEC ? first + 4u : 0,
+        .cols = kind == PROGRAM_PTY ? 80 : 0,
+        .rows = kind == PROGRAM_PTY ? 24 : 0,
+        .stdin_stream = kind == PROGRAM_EXEC || kind == PROGRAM_PTY ? first + 4u : 0,
         .stdout_stream = first,
         .stderr_stream = first + 2u,
         .generation = 7,

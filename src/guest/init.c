@@ -13,6 +13,7 @@
 
 #include "base/own.h"
 #include "guest/confine.h"
+#include "guest/exec.h"
 #include "guest/mounts.h"
 #include "guest/sharing.h"
 
@@ -97,65 +98,6 @@ static bool pivot(const char *root)
     return chroot(".") == 0 && chdir("/") == 0;
 }
 
-/* Three steps, so that no number is overwritten before it has been moved away. */
-static bool place_fds(const struct init_spec *spec)
-{
-    int wanted[5] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd, spec->barrier_fd};
-
-    for (int i = 0; i < 5; i++) {
-        if (i < 3 && wanted[i] < 0)
-            wanted[i] = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-        if (i >= 3 && wanted[i] < 0)
-            continue;
-        wanted[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 64);
-        if (wanted[i] < 0)
-            return false;
-    }
-    for (int i = 0; i < 5; i++) {
-        if (wanted[i] >= 0 && dup2(wanted[i], i) < 0)
-            return false;
-    }
-    return true;
-}
-
-/* Tries each directory of PATH as the shell would; the most telling errno is kept. */
-static void exec_search(const struct init_spec *spec)
-{
-    const char *name = spec->argv[0];
-    struct str rest = str_of(spec->path), folder;
-    int kept = ENOENT;
-
-    if (strchr(name, '/')) {
-        execve(name, spec->argv, spec->env);
-        return;
-    }
-    while (str_split(&rest, ':', &folder)) {
-        char path[4096];
-        int len = snprintf(path, sizeof path, "%.*s/%s", (int)folder.len, folder.ptr, name);
-        if (folder.len == 0 || len < 0 || (size_t)len >= sizeof path)
-            continue;
-        /* Asking is cheaper than a refused exec, and most folders of a PATH have not got it. */
-        if (access(path, X_OK) == 0)
-            execve(path, spec->argv, spec->env);
-        if (errno != ENOENT && errno != ENOTDIR)
-            kept = errno;
-    }
-    errno = kept;
-}
-
-/* From here on it can be frozen and may be killed for want of memory, and its group is all it sees.
- */
-static bool enter_group(const struct init_spec *spec)
-{
-    AUTO_FD int score = -1;
-
-    if (spec->group->run_fd < 0)
-        return true;
-    score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    return score >= 0 && write(score, "0", 1) == 1 && group_join(spec->group->run_fd) &&
-           unshare(CLONE_NEWCGROUP) == 0;
-}
-
 /* The main process. It waits at the gate until the init has become another image. */
 static _Noreturn void run_main(struct init_spec *spec, int gate)
 {
@@ -163,10 +105,12 @@ static _Noreturn void run_main(struct init_spec *spec, int gate)
 
     while (read(gate, &nothing, 1) < 0 && errno == EINTR)
         ;
+    const int wanted[] = {spec->std[0], spec->std[1], spec->std[2], spec->adapter_fd,
+                          spec->barrier_fd};
     spec->report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 80);
-    if (!enter_group(spec))
+    if (!group_enter(spec->group->run_fd))
         fail(spec, STAGE_LIMITS, "entering the control group");
-    if (setsid() < 0 || !place_fds(spec))
+    if (setsid() < 0 || !exec_place(wanted))
         fail(spec, STAGE_FORK, "placing the descriptors");
     if (!confine_limits())
         fail(spec, STAGE_LIMITS, "setting the limits");
@@ -177,7 +121,7 @@ static _Noreturn void run_main(struct init_spec *spec, int gate)
         fail(spec, STAGE_SECRETS, unreadable);
     if (chdir(spec->cwd) != 0)
         fail(spec, STAGE_CWD, spec->cwd);
-    exec_search(spec);
+    exec_search(spec->path, spec->argv, spec->env);
     fail(spec, STAGE_EXEC, spec->argv[0]);
 }
 
@@ -187,6 +131,7 @@ static bool place_for_init(int from, int to)
     return from < 0 || dup2(from, to) >= 0;
 }
 
+/* `main_pid` 0: of the room, which has no main process. */
 static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
 {
     char number[16];
@@ -196,6 +141,7 @@ static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
     snprintf(number, sizeof number, "%d", (int)main_pid);
     const char *const argv[] = {"helmr-init", "--init", number, has_freezer ? "--freezer" : NULL,
                                 NULL};
+    int run = has_freezer ? fcntl(spec->group->run_fd, F_DUPFD_CLOEXEC, 64) : -1;
     int freeze = has_freezer ? fcntl(spec->group->freeze_fd, F_DUPFD_CLOEXEC, 64) : -1;
     int events = has_freezer ? fcntl(spec->group->events_fd, F_DUPFD_CLOEXEC, 64) : -1;
     int self = fcntl(spec->self_fd, F_DUPFD_CLOEXEC, 64);
@@ -208,11 +154,11 @@ static _Noreturn void become_init(const struct init_spec *spec, pid_t main_pid)
         if (null < 0 || dup2(null, i) < 0)
             fail(spec, STAGE_FORK, "placing the init's descriptors");
     }
-    /* Whatever fds 3 to 6 were, they are not needed here any more, unless one is the report. */
+    /* Whatever fds 3 to 7 were, they are not needed here any more, unless one is the report. */
     struct init_spec moved = *spec;
     moved.report_fd = fcntl(spec->report_fd, F_DUPFD_CLOEXEC, 64);
     if (control < 0 || proc < 0 || dup2(control, 3) < 0 || dup2(proc, 4) < 0 ||
-        !place_for_init(freeze, 5) || !place_for_init(events, 6))
+        !place_for_init(freeze, 5) || !place_for_init(events, 6) || !place_for_init(run, 7))
         fail(&moved, STAGE_FORK, "placing the init's orders");
     syscall(SYS_execveat, self, "", argv, env, AT_EMPTY_PATH);
     fail(&moved, STAGE_FORK, "executing the init");
@@ -229,6 +175,8 @@ static _Noreturn void run_init(struct init_spec *spec)
     mount_namespace(spec);
     if (!pivot(spec->root))
         fail(spec, STAGE_PIVOT, "entering the image root");
+    if (!spec->argv)
+        become_init(spec, 0);
     if (pipe2(gate, O_CLOEXEC) != 0)
         fail(spec, STAGE_FORK, "making the gate");
 

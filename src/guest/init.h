@@ -64,9 +64,9 @@ struct init_news {
 
 struct init_spec {
     const struct sandbox *sandbox;
-    const char *root; /* the image root, or a copy of it to be made here */
-    char *const *argv, *const *env;
-    const char *path; /* PATH of the program, for argv[0] */
+    const char *root;               /* the image root, or a copy of it to be made here */
+    char *const *argv, *const *env; /* argv NULL: the init of the room */
+    const char *path;               /* PATH of the program, for argv[0] */
     const char *cwd;
     const struct user *user;
     const struct secrets *secrets; /* or NULL */
@@ -85,5 +85,6 @@ struct init_spec {
 bool init_start(const struct init_spec *spec, pid_t *pid, struct error *err) MUST_USE;
 
 /* `helmr-guest --init`: orders on fd 3, its /proc on fd 4, the main process is `main_pid`. With a
- * freezer the files cgroup.freeze and cgroup.events are fds 5 and 6. */
+ * freezer the files cgroup.freeze and cgroup.events are fds 5 and 6, and cgroup.procs of what it
+ * freezes is fd 7. */
 int init_main(pid_t main_pid, bool has_freezer);

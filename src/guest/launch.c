@@ -8,6 +8,7 @@
 #include "guest/adapter.h"
 #include "guest/environment.h"
 #include "guest/program.h"
+#include "guest/room.h"
 #include "guest/stream.h"
 
 enum { PIPE_BYTES = 262144 };
@@ -56,9 +57,17 @@ static bool make_sockets(int pair[2], struct error *err)
     return true;
 }
 
-static bool plumbing_make(struct plumbing *plumbing, bool has_stdin, bool has_adapter,
+static bool has_adapter(uint32_t kind)
+{
+    return kind == PROGRAM_TASK || kind == PROGRAM_CHECK;
+}
+
+/* A program in the room has less: its init is there already, and a terminal comes from there. */
+static bool plumbing_make(struct plumbing *plumbing, const struct message_launch *launch,
                           struct error *err)
 {
+    bool has_stdin = launch->stdin_stream != 0, is_task = has_adapter(launch->kind);
+
     *plumbing = (struct plumbing){
         {-1, -1},
         {-1, -1},
@@ -69,12 +78,16 @@ static bool plumbing_make(struct plumbing *plumbing, bool has_stdin, bool has_ad
         {-1, -1},
         {-1, -1}
     };
-    return (!has_stdin || make_pipe(plumbing->in, 1, err)) && make_pipe(plumbing->out, 0, err) &&
-           make_pipe(plumbing->err, 0, err) && make_pipe(plumbing->report, 0, err) &&
-           make_sockets(plumbing->control, err) &&
-           (!has_adapter ||
-            (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->barrier, err) &&
-             make_sockets(plumbing->mounts, err)));
+    if (launch->kind == PROGRAM_PTY)
+        return true;
+    if ((has_stdin && !make_pipe(plumbing->in, 1, err)) || !make_pipe(plumbing->out, 0, err) ||
+        !make_pipe(plumbing->err, 0, err))
+        return false;
+    return launch->kind == PROGRAM_EXEC ||
+           (make_pipe(plumbing->report, 0, err) && make_sockets(plumbing->control, err) &&
+            (!is_task ||
+             (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->barrier, err) &&
+              make_sockets(plumbing->mounts, err))));
 }
 
 static bool open_streams(struct agent *agent, const struct message_launch *launch,
@@ -103,7 +116,7 @@ static char **texts(struct arena *arena, struct str_list list)
     return array;
 }
 
-static bool choose_user(struct program *program, struct str name, struct error *err)
+bool program_choose_user(struct program *program, struct str name, struct error *err)
 {
     if (name.len)
         return user_resolve(SANDBOX_ROOT, name, &program->user, err);
@@ -136,7 +149,7 @@ static bool start_init(struct program *program, const struct message_launch *lau
     const struct user *user = &program->user;
     struct environment env;
 
-    if (!choose_root(program, err) || !choose_user(program, launch->user, err) ||
+    if (!choose_root(program, err) || !program_choose_user(program, launch->user, err) ||
         (program->secrets && !secrets_place(program->secrets, user, err)) ||
         (program->agent->boot && !group_make(&program->group, program->number, err)))
         return false;
@@ -166,19 +179,14 @@ static bool start_init(struct program *program, const struct message_launch *lau
     return init_start(&spec, &program->init_pid, err);
 }
 
-static bool has_adapter(enum program_kind kind)
-{
-    return kind == PROGRAM_TASK || kind == PROGRAM_CHECK;
-}
-
 static bool is_launchable(struct agent *agent, const struct message_launch *launch,
                           struct error *err)
 {
     if (program_find(agent, launch->program))
         return error_set(err, ERR_INVALID, "program %u is there already", launch->program);
-    if (launch->kind != PROGRAM_TASK && launch->kind != PROGRAM_EXEC &&
-        launch->kind != PROGRAM_STEP && launch->kind != PROGRAM_CHECK)
-        return error_set(err, ERR_UNSUPPORTED, "program kind %u is not known", launch->kind);
+    if (launch->kind < PROGRAM_TASK || launch->kind > PROGRAM_CHECK || launch->program == 0)
+        return error_set(err, ERR_UNSUPPORTED, "a program %u of kind %u cannot be", launch->program,
+                         launch->kind);
     if (launch->argv.n == 0 || launch->argv.items[0].len == 0)
         return error_set(err, ERR_INVALID, "a program needs a command");
     return open_streams(agent, launch, err);
@@ -197,6 +205,7 @@ static struct program *add_program(struct agent *agent, const struct message_lau
         .report_fd = -1,
         .control_fd = -1,
         .mounts_fd = -1,
+        .watcher_fd = -1,
         .group = GROUP_NONE,
         .root = SANDBOX_ROOT,
     };
@@ -217,13 +226,39 @@ static void bury(struct program *program, const struct error *err)
     program_failed(program, "namespace", err->sys, failure, err->text);
 }
 
+/* Where its bytes come from and go to; the pipe of a terminal comes later. */
+static void attach_streams(struct program *program, const struct message_launch *launch,
+                           struct plumbing *plumbing, bool is_started)
+{
+    uint16_t out = (uint16_t)launch->stdout_stream;
+
+    if (is_started && program->kind == PROGRAM_PTY)
+        output_expect(&program->out[0], program, out);
+    else
+        output_init(&program->out[0], program, is_started ? take_fd(&plumbing->out[0]) : -1, out);
+    output_init(&program->out[1], program, is_started ? take_fd(&plumbing->err[0]) : -1,
+                (uint16_t)launch->stderr_stream);
+    input_init(&program->in, program, is_started ? take_fd(&plumbing->in[1]) : -1,
+               (uint16_t)launch->stdin_stream);
+}
+
+static bool start_program(struct program *program, const struct message_launch *launch,
+                          struct plumbing *plumbing, struct error *err)
+{
+    const int std[] = {plumbing->in[0], plumbing->out[1], plumbing->err[1]};
+
+    if (program_is_in_room(program))
+        return room_launch(program, launch, std, err);
+    return secrets_take(&program->agent->secrets, program->number, &program->secrets, err) &&
+           start_init(program, launch, plumbing, err);
+}
+
 void program_launch(struct agent *agent, const struct message_launch *launch)
 {
     struct error err = {0};
     AUTO(plumbing_finish) struct plumbing plumbing;
-    bool has_stdin = launch->stdin_stream != 0;
 
-    bool is_made = plumbing_make(&plumbing, has_stdin, has_adapter(launch->kind), &err);
+    bool is_made = plumbing_make(&plumbing, launch, &err);
     if (!is_launchable(agent, launch, &err)) {
         agent_refuse(agent, launch->id, "launch", "invalid_request", &err);
         return;
@@ -232,20 +267,12 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     if (is_made && has_adapter(program->kind))
         program->adapter =
             adapter_create(program, take_fd(&plumbing.adapter[0]), take_fd(&plumbing.barrier[0]));
-    bool is_started = is_made &&
-                      secrets_take(&agent->secrets, program->number, &program->secrets, &err) &&
-                      start_init(program, launch, &plumbing, &err);
-
-    output_init(&program->out[0], program, is_started ? take_fd(&plumbing.out[0]) : -1,
-                (uint16_t)launch->stdout_stream);
-    output_init(&program->out[1], program, is_started ? take_fd(&plumbing.err[0]) : -1,
-                (uint16_t)launch->stderr_stream);
-    input_init(&program->in, program, is_started ? take_fd(&plumbing.in[1]) : -1,
-               (uint16_t)launch->stdin_stream);
-    if (!is_started) {
+    bool is_started = is_made && start_program(program, launch, &plumbing, &err);
+    attach_streams(program, launch, &plumbing, is_started);
+    if (!is_started)
         bury(program, &err);
+    if (!is_started || program_is_in_room(program))
         return;
-    }
     program->report_fd = take_fd(&plumbing.report[0]);
     program->control_fd = take_fd(&plumbing.control[0]);
     program->mounts_fd = take_fd(&plumbing.mounts[0]);

@@ -10,6 +10,7 @@
 #include "guest/agent.h"
 #include "guest/boot.h"
 #include "guest/init.h"
+#include "guest/room_init.h"
 
 static int usage(void)
 {
@@ -85,15 +86,20 @@ static _Noreturn void run_machine(struct agent *agent)
 
 int main(int argc, char **argv)
 {
-    struct agent agent = {.self_fd = -1, .sandbox.upper_fd = -1, .sandbox.lower_fd = -1};
+    struct agent agent = {
+        .self_fd = -1,
+        .sandbox = {.upper_fd = -1, .lower_fd = -1, .merged_fd = -1},
+    };
     const char *where = NULL;
     int in, out;
     long main_pid;
 
     if (getpid() == 1 && strcmp(argv[0], "/init") == 0)
         run_machine(&agent);
-    if (argc >= 3 && strcmp(argv[1], "--init") == 0 && parse_number(argv[2], &main_pid))
-        return init_main((pid_t)main_pid, argc == 4 && strcmp(argv[3], "--freezer") == 0);
+    if (argc >= 3 && strcmp(argv[1], "--init") == 0 && parse_number(argv[2], &main_pid)) {
+        bool has_freezer = argc == 4 && strcmp(argv[3], "--freezer") == 0;
+        return main_pid ? init_main((pid_t)main_pid, has_freezer) : room_main(has_freezer);
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--channel") == 0 && i + 1 < argc)
             where = argv[++i];

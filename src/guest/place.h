@@ -18,3 +18,6 @@ bool place_data(struct agent *agent, struct str bytes, bool is_end, struct error
 
 /* Gives it up, if there is one. */
 void place_cancel(struct agent *agent);
+
+/* Goes on looking at what was placed, so that the next capture can be a difference. */
+void place_settle(struct agent *agent);

@@ -8,8 +8,10 @@
 
 #include "base/own.h"
 #include "guest/adapter.h"
+#include "guest/room.h"
 #include "guest/sharing.h"
 #include "guest/stream.h"
+#include "guest/terminal.h"
 
 enum { KILL_BACKUP_MS = 5000 };
 
@@ -49,7 +51,7 @@ void program_started(struct program *program, struct str node_version)
                &(struct message_started){
                    .id = program->launch_id,
                    .program = program->number,
-                   .pid = (uint32_t)program->init_pid,
+                   .pid = (uint32_t)(program->room_pid ? program->room_pid : program->init_pid),
                    .node_version = node_version,
                });
 }
@@ -76,6 +78,10 @@ void program_order(struct program *program, enum init_order order, unsigned char
 {
     unsigned char bytes[2] = {(unsigned char)order, value};
 
+    if (program_is_in_room(program)) {
+        room_order(program, order, value);
+        return;
+    }
     /* A full socket means an init that is stuck; the backup of program_kill deals with it. */
     if (program->control_fd >= 0)
         (void)!write(program->control_fd, bytes, order == INIT_SIGNAL ? 2 : 1);
@@ -212,11 +218,22 @@ void program_reaped(struct program *program, int status UNUSED)
     program->kill_timer = NULL;
 }
 
+/* What stands for a signal is done as soon as the signal is sent. */
+static bool take_input(struct program *program, struct str bytes, bool is_end, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str rest = terminal_filter(program, bytes, &arena);
+
+    return input_take(&program->in, rest, is_end, err) &&
+           (rest.len == bytes.len || channel_consumed(&program->agent->channel, program->in.stream,
+                                                      bytes.len - rest.len, err));
+}
+
 bool program_data(struct program *program, uint16_t stream, struct str bytes, bool is_end,
                   struct error *err)
 {
     if (program->in.stream == stream)
-        return input_take(&program->in, bytes, is_end, err);
+        return take_input(program, bytes, is_end, err);
     return adapter_payload(program->adapter, bytes, is_end, err);
 }
 
@@ -240,6 +257,12 @@ static void fail_before_hello(struct program *program)
     program_failed(program, "hello", 0, failure, text);
 }
 
+static bool has_starved(const struct program *program)
+{
+    return program_is_in_room(program) ? room_starved(program->agent) > program->starved
+                                       : group_starved(&program->group) > 0;
+}
+
 static void tell_exit(struct program *program)
 {
     int status = program->exit.status;
@@ -258,7 +281,7 @@ static void tell_exit(struct program *program)
                    .program = program->number,
                    .exit_code = exit_code,
                    .signal = signal,
-                   .oom = was_killed && group_has_starved(&program->group),
+                   .oom = was_killed && has_starved(program),
                    .cpu_ms = program->exit.cpu_ms,
                    .max_rss_kib = program->exit.max_rss_kib,
                });
@@ -280,6 +303,7 @@ void program_destroy(struct program *program)
         link = &(*link)->next;
     *link = program->next;
     loop_cancel(program->kill_timer);
+    loop_cancel(program->linger_timer);
     loop_remove(program->report_source);
     loop_remove(program->control_source);
     for (size_t i = 0; i < 2; i++)
@@ -289,9 +313,10 @@ void program_destroy(struct program *program)
     auto_close(&program->report_fd);
     auto_close(&program->control_fd);
     auto_close(&program->mounts_fd);
+    auto_close(&program->watcher_fd);
     clear_secrets(program);
     group_remove(&program->group);
-    if (program->agent->sandbox.shares_mounts)
+    if (program->agent->sandbox.shares_mounts && !program_is_in_room(program))
         sharing_clear_root(program->root);
     arena_finish(&program->arena);
     free(program);

@@ -1,4 +1,5 @@
-/* A program: one process tree in its own PID and mount namespace, with its output streams.
+/* A program: one process tree with its output streams, in a PID and mount namespace of its own or,
+ * an exec or a terminal, in those of the room (room.h).
  *
  * Its life: launched → started (or failed) → exited → quiesced. It is quiesced when its init has
  * been reaped, which proves the namespace empty, and everything it wrote is on the wire.
@@ -18,6 +19,7 @@ struct program_output {
     struct loop_source *source; /* NULL while the host takes no more */
     uint16_t stream;
     uint64_t offset; /* bytes read so far */
+    bool is_cut;     /* over once it is empty, whoever may still hold the other end */
 };
 
 struct program_input {
@@ -46,7 +48,11 @@ struct program {
     struct adapter *adapter; /* tasks and checks */
     struct secrets *secrets; /* or NULL */
     struct group group;
-    struct loop_timer *kill_timer;
+    struct loop_timer *kill_timer, *linger_timer;
+    pid_t room_pid;   /* as its room counts them */
+    uint64_t starved; /* how many had been in the room before it */
+    const char *cwd;
+    int watcher_fd;        /* to the watcher of its terminal (terminal.h), or -1 */
     struct init_news exit; /* once has_exited */
     bool is_reaped, has_executed;
     bool has_answered, has_started; /* LAUNCH has its answer; it was STARTED */
@@ -59,6 +65,9 @@ struct program {
 
 /* Starts what LAUNCH asks for; every failure becomes LAUNCH_FAILED, followed by QUIESCED. */
 void program_launch(struct agent *agent, const struct message_launch *launch);
+
+/* The user of the launch, or else the sandbox's. */
+bool program_choose_user(struct program *program, struct str name, struct error *err) MUST_USE;
 
 /* Begins to listen to the init's report and exit. */
 bool program_watch(struct program *program, struct error *err) MUST_USE;

@@ -162,7 +162,10 @@ static bool setup_workspace(struct sandbox *sandbox, const struct message_setup 
     sandbox->lower_fd = open(lower, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->upper_fd < 0 || sandbox->lower_fd < 0)
         return error_errno(err, "open the workspace's changes");
-    return mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err);
+    if (!mount_overlay(lower, "/scratch/ws/upper", "/scratch/ws/work", target, err))
+        return false;
+    sandbox->merged_fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return sandbox->merged_fd >= 0 || error_errno(err, "open the workspace");
 }
 
 /* /tmp and /run are the image's when they are directories there, else a tmpfs. */
@@ -393,6 +396,10 @@ static void remember(struct sandbox *sandbox, const struct message_setup *setup)
     for (size_t i = 0; i < setup->env.n; i++)
         env[i] = arena_str(arena, setup->env.items[i]);
     sandbox->env = (struct str_list){env, setup->env.n};
+    struct str *ports = arena_array(arena, setup->ports.n + 1, sizeof *ports);
+    for (size_t i = 0; i < setup->ports.n; i++)
+        ports[i] = arena_str(arena, setup->ports.items[i]);
+    sandbox->ports = (struct str_list){ports, setup->ports.n};
     sandbox->is_started = true;
     sandbox->generation = setup->generation;
     sandbox->is_layer = setup->is_layer != 0;

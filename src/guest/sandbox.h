@@ -31,9 +31,11 @@ struct sandbox {
     const char *mount;   /* workspace path, or NULL */
     int upper_fd;        /* what programs changed in it; -1: the host has it */
     int lower_fd;        /* what the image has there; -1 as well */
+    int merged_fd;       /* the two together, as programs see it; -1 as well */
     const char *workdir; /* the image's, or "/" */
     const char *boot_id_file;
     struct str_list env;
+    struct str_list ports; /* that relays may reach, in decimal */
     struct user user;
     uint64_t shm_bytes;
     struct sandbox_trace *traces;

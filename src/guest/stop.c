@@ -74,7 +74,7 @@ static bool process_is_still(int proc_fd, pid_t process)
     return true;
 }
 
-static bool read_processes(struct stop *stop)
+bool stop_list(struct stop *stop)
 {
     return read_numbers(stop->proc_fd, ".", stop->now, STOP_PROCESSES_MAX, &stop->n_processes);
 }
@@ -90,7 +90,7 @@ static void remember(struct stop *stop)
 
 static bool all_are_still(struct stop *stop)
 {
-    if (!read_processes(stop))
+    if (!stop_list(stop))
         return false;
     for (size_t i = 0; i < stop->n_processes; i++) {
         if (stop->now[i] != getpid() && !process_is_still(stop->proc_fd, stop->now[i]))
@@ -122,7 +122,7 @@ static bool freeze(struct stop *stop)
         }
     }
     /* Too many to be counted are frozen all the same. */
-    (void)!read_processes(stop);
+    (void)!stop_list(stop);
     stop->n_processes -= stop->n_processes > 0; /* the init itself */
     return true;
 }
@@ -133,7 +133,7 @@ bool stop_all(struct stop *stop)
     if (stop->freeze_fd >= 0)
         return freeze(stop);
     if (!stop->is_on) {
-        if (!read_processes(stop))
+        if (!stop_list(stop))
             return false;
         remember(stop);
         stop->is_on = true;
@@ -169,7 +169,7 @@ void stop_end(struct stop *stop)
         return;
     }
     /* Too many to tell apart: better all than some. */
-    if (!read_processes(stop))
+    if (!stop_list(stop))
         kill(-1, SIGCONT);
     for (size_t i = stop->n_processes; i > 0; i--) {
         pid_t process = stop->now[i - 1];

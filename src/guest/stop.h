@@ -22,6 +22,9 @@ struct stop {
     pid_t now[STOP_PROCESSES_MAX];
 };
 
+/* Fills now and n_processes with every process there is; false when there are too many. */
+bool stop_list(struct stop *stop);
+
 /* False when some process would not stop within two seconds; all go on then. */
 bool stop_all(struct stop *stop);
 void stop_end(struct stop *stop);

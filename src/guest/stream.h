@@ -9,6 +9,19 @@
 
 /* Takes the reading end of a pipe; the stream must be open on the channel. fd -1: ends at once. */
 void output_init(struct program_output *output, struct program *program, int fd, uint16_t stream);
+
+/* The same for one whose pipe comes later; without one output_cut ends it. */
+void output_expect(struct program_output *output, struct program *program, uint16_t stream);
+void output_begin(struct program_output *output, int fd);
+
+/* As a terminal shows a control character. */
+void output_echo(struct program_output *output, char character);
+
+/* Its program is over: it ends when everything that is there now has been sent. What others write
+ * to it later is read and dropped, so that they do not die of it. */
+void output_cut(struct program_output *output);
+void leftovers_drop(struct agent *agent);
+
 void output_finish(struct program_output *output);
 void output_settle(struct program_output *output);
 bool output_is_sent(const struct program_output *output);

@@ -1,6 +1,5 @@
 #include "guest/walk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,17 +10,20 @@
 #include "base/arena.h"
 #include "base/own.h"
 
-enum { PIECE = 32768, NAMES_MAX = 65536 };
+enum { PIECE = 65536 };
 
 /* One level of the walk. */
 struct walk_folder {
     struct walk_folder *parent;
     struct arena arena;
     int fd;
-    int lower_fd; /* of what is below and can be seen through it, or -1 */
-    char **names; /* sorted */
-    size_t n, next, cap;
-    size_t path_len; /* of the walk's path while here */
+    int lower_fd;       /* of what is below and can be seen through it, or -1 */
+    const char **names; /* sorted */
+    size_t n, next;
+    size_t path_len;            /* of the walk's path while here */
+    struct seen_folder *before; /* what the table has of it, or NULL */
+    struct seen_folder *made;   /* for the next table, until the one above has it; or NULL */
+    uint64_t print;
 };
 
 void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
@@ -36,28 +38,63 @@ void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
     };
 }
 
-static void folder_destroy(struct walk_folder *folder)
+static void folder_destroy(struct walk *walk, struct walk_folder *folder)
 {
+    if (folder->made)
+        seen_folder_destroy(walk->seen, folder->made);
     auto_close(&folder->fd);
     auto_close(&folder->lower_fd);
-    free(folder->names);
     arena_finish(&folder->arena);
     free(folder);
+}
+
+/* A path for system calls; the walk's own has no end. */
+static const char *path_text(const struct walk *walk, char text[TREE_PATH_MAX])
+{
+    if (walk->path.len)
+        memcpy(text, walk->path.bytes, walk->path.len);
+    text[walk->path.len] = '\0';
+    return text;
+}
+
+/* Everything in it has been seen. */
+static void remember_folder(struct walk *walk, struct walk_folder *folder)
+{
+    char path[TREE_PATH_MAX];
+    struct walk_folder *above = folder->parent;
+
+    walk->path.len = folder->path_len;
+    if (folder->lower_fd >= 0)
+        seen_watch_below(walk->seen, folder->made, path_text(walk, path), folder->lower_fd);
+    if (!above) {
+        walk->made = TAKE(folder->made);
+        return;
+    }
+    const struct seen_entry entry = {.print = folder->print,
+                                     .folder = folder->made,
+                                     .kind = TREE_DIRECTORY};
+    if (above->made)
+        seen_add(walk->seen, above->made, TAKE(folder->made)->name, &entry);
 }
 
 static void leave_folder(struct walk *walk)
 {
     struct walk_folder *folder = walk->folder;
 
+    if (folder->made && folder->next == folder->n && walk->is_remembering)
+        remember_folder(walk, folder);
     walk->folder = folder->parent;
     walk->path.len = walk->folder ? walk->folder->path_len : 0;
-    folder_destroy(folder);
+    folder_destroy(walk, folder);
 }
 
 void walk_finish(struct walk *walk)
 {
+    walk->is_remembering = false;
     while (walk->folder)
         leave_folder(walk);
+    if (walk->made)
+        seen_folder_destroy(walk->seen, walk->made);
     auto_close(&walk->file_fd);
     walk->file_fd = -1;
     map_finish(&walk->links);
@@ -69,49 +106,6 @@ static bool fail_here(const struct walk *walk, const char *what, struct error *e
     int shown = walk->path.len < 150 ? (int)walk->path.len : 150;
 
     return error_errno(err, "%s %.*s", what, shown, walk->path.bytes ? walk->path.bytes : "");
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void add_name(struct walk_folder *folder, const char *name)
-{
-    if (folder->n == folder->cap) {
-        size_t cap = folder->cap ? folder->cap * 2 : 16;
-        char **grown = alloc(cap * sizeof *grown);
-        if (folder->n)
-            memcpy(grown, folder->names, folder->n * sizeof *grown);
-        free(folder->names);
-        folder->names = grown;
-        folder->cap = cap;
-    }
-    folder->names[folder->n++] = arena_text(&folder->arena, str_of(name));
-}
-
-static bool read_names(const struct walk *walk, struct walk_folder *folder, struct error *err)
-{
-    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-
-    if (!stream) {
-        auto_close(&fd);
-        return fail_here(walk, "reading the directory", err);
-    }
-    errno = 0;
-    for (const struct dirent *entry; (entry = readdir(stream));) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            add_name(folder, entry->d_name);
-        if (folder->n > TREE_ENTRIES_MAX)
-            break;
-        errno = 0;
-    }
-    bool is_fine = errno == 0 || fail_here(walk, "reading the directory", err);
-    closedir(stream);
-    if (folder->n > 1)
-        qsort(folder->names, folder->n, sizeof *folder->names, compare_names);
-    return is_fine;
 }
 
 /* Takes the descriptors. */
@@ -126,45 +120,25 @@ static bool enter_folder(struct walk *walk, int fd, int lower_fd, struct error *
         .path_len = walk->path.len,
     };
     walk->folder = folder;
-    return read_names(walk, folder, err);
+    return walk_names(fd, &folder->arena, &folder->names, &folder->n, err) ||
+           fail_here(walk, "reading the directory", err);
 }
 
-static bool is_kept_name(const char *name)
+/* A folder that belongs into the tree, unlike those that are only looked into. */
+static bool descend(struct walk *walk, int fd, int lower_fd, const struct stat *info,
+                    struct seen_folder *before, struct error *err)
 {
-    return (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0) ||
-           strcmp(name, "security.capability") == 0;
-}
+    struct walk_folder *above = walk->folder;
+    char path[TREE_PATH_MAX];
 
-static bool append_xattr(int fd, const char *name, struct buf *out, struct error *err)
-{
-    AUTO_FREE char *value = alloc(TREE_XATTRS_MAX);
-    ssize_t len = fgetxattr(fd, name, value, TREE_XATTRS_MAX);
-
-    if (len < 0)
-        return errno == ENODATA || error_errno(err, "reading the attribute %.100s", name);
-    return tree_xattr_append(out, str_of(name), (struct str){value, (size_t)len}, err);
-}
-
-/* Of file systems without attributes there are none. */
-static bool read_xattrs(int fd, struct buf *out, struct error *err)
-{
-    AUTO_FREE char *list = alloc(NAMES_MAX);
-    ssize_t len = flistxattr(fd, list, NAMES_MAX);
-    AUTO(arena_finish) struct arena arena = {0};
-    size_t n = 0;
-
-    if (len < 0)
-        return errno == ENOTSUP || errno == ENOSYS || error_errno(err, "reading the attributes");
-    char **names = arena_array(&arena, (size_t)len + 1, sizeof *names);
-    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(list + at) + 1) {
-        if (is_kept_name(list + at))
-            names[n++] = list + at;
-    }
-    qsort(names, n, sizeof *names, compare_names);
-    for (size_t i = 0; i < n; i++) {
-        if (!append_xattr(fd, names[i], out, err))
-            return false;
-    }
+    if (!enter_folder(walk, fd, lower_fd, err))
+        return false;
+    struct walk_folder *folder = walk->folder;
+    folder->before = before && before->inode == info->st_ino ? before : NULL;
+    folder->print = seen_print(info);
+    if (walk->is_remembering && (!above || above->made))
+        folder->made = seen_folder_make(walk->seen, above ? above->made : NULL,
+                                        path_text(walk, path), info->st_ino);
     return true;
 }
 
@@ -202,7 +176,7 @@ static bool put_entry(struct walk *walk, struct tree_entry *entry, const struct 
     if (walk->n_bytes > TREE_BYTES_MAX)
         return error_set(err, ERR_TOO_LARGE, "over 64 GiB, at %.*s",
                          walk->path.len < 150 ? (int)walk->path.len : 150, walk->path.bytes);
-    return tree_encode_entry(out, entry, err);
+    return walk->is_silent || tree_encode_entry(out, entry, err);
 }
 
 /* Opens what was looked at, and nothing that took its place. */
@@ -230,6 +204,7 @@ static void note_link(struct walk *walk, const struct stat *info, struct tree_en
         return;
     entry->link_group = (uint64_t)(uintptr_t)map_find(&walk->links, bytes);
     entry->is_linked = entry->link_group != 0;
+    walk->n_names_missing += entry->is_linked ? (uint64_t)-1 : (uint64_t)info->st_nlink - 1;
     if (entry->is_linked)
         return;
     entry->link_group = walk->links.count + 1;
@@ -243,18 +218,20 @@ static bool put_file(struct walk *walk, const char *name, const struct stat *inf
     struct tree_entry entry = {.kind = TREE_FILE, .is_cover = is_below(walk, name)};
 
     note_link(walk, info, &entry);
-    if (entry.is_linked)
+    if (entry.is_linked || walk->is_silent)
         return put_entry(walk, &entry, info, out, err);
     AUTO_FD int fd = open_same(walk, name, info);
     if (fd < 0)
         return fail_here(walk, "open", err);
-    if (!read_xattrs(fd, &xattrs, err))
+    if (!walk_xattrs(fd, &xattrs, err))
         return false;
     entry.size = (uint64_t)info->st_size;
     entry.xattrs = buf_str(&xattrs);
     if (!put_entry(walk, &entry, info, out, err))
         return false;
     walk->file_left = entry.size;
+    walk->n_read++;
+    walk->bytes_read += entry.size;
     if (walk->file_left)
         walk->file_fd = take_fd(&fd);
     return true;
@@ -268,14 +245,14 @@ static bool is_opaque(int fd)
 }
 
 static bool put_folder(struct walk *walk, const char *name, const struct stat *info,
-                       struct buf *out, struct error *err)
+                       const struct seen_entry *known, struct buf *out, struct error *err)
 {
     AUTO(buf_finish) struct buf xattrs = {.max = TREE_XATTRS_MAX};
     AUTO_FD int fd = open_same(walk, name, info);
 
     if (fd < 0)
         return fail_here(walk, "open", err);
-    if (!read_xattrs(fd, &xattrs, err))
+    if (!walk->is_silent && !walk_xattrs(fd, &xattrs, err))
         return false;
     struct tree_entry entry = {
         .kind = TREE_DIRECTORY,
@@ -286,7 +263,8 @@ static bool put_folder(struct walk *walk, const char *name, const struct stat *i
     entry.is_opaque = is_opaque(fd) && (walk->lower_fd < 0 || entry.is_cover);
     if (!put_entry(walk, &entry, info, out, err))
         return false;
-    return enter_folder(walk, take_fd(&fd), entry.is_opaque ? -1 : open_below(walk, name), err);
+    int below = entry.is_opaque ? -1 : open_below(walk, name);
+    return descend(walk, take_fd(&fd), below, info, known ? known->folder : NULL, err);
 }
 
 static bool put_symlink(struct walk *walk, const char *name, const struct stat *info,
@@ -305,14 +283,14 @@ static bool put_symlink(struct walk *walk, const char *name, const struct stat *
     return put_entry(walk, &entry, info, out, err);
 }
 
-static bool put_any(struct walk *walk, const char *name, const struct stat *info, struct buf *out,
-                    struct error *err)
+static bool put_any(struct walk *walk, const char *name, const struct stat *info,
+                    const struct seen_entry *known, struct buf *out, struct error *err)
 {
     struct tree_entry entry = {.kind = TREE_FIFO, .is_cover = is_below(walk, name)};
 
     switch (info->st_mode & S_IFMT) {
     case S_IFREG: return put_file(walk, name, info, out, err);
-    case S_IFDIR: return put_folder(walk, name, info, out, err);
+    case S_IFDIR: return put_folder(walk, name, info, known, out, err);
     case S_IFLNK: return put_symlink(walk, name, info, out, err);
     case S_IFIFO: return put_entry(walk, &entry, info, out, err);
     default: break;
@@ -364,19 +342,85 @@ static bool is_left_whole(struct walk *walk, const char *name, const struct stat
     return is_fine;
 }
 
+static enum tree_kind kind_of(const struct stat *info)
+{
+    switch (info->st_mode & S_IFMT) {
+    case S_IFREG: return TREE_FILE;
+    case S_IFDIR: return TREE_DIRECTORY;
+    case S_IFLNK: return TREE_SYMLINK;
+    case S_IFIFO: return TREE_FIFO;
+    default: return TREE_WHITEOUT;
+    }
+}
+
+/* Whether nothing happened to what the table has, as far as events tell. */
+static bool is_quiet(const struct walk *walk, const struct seen_entry *known)
+{
+    const struct seen_folder *before = walk->folder->before;
+
+    if (seen_is_named(walk->seen, before, known->name, walk->is_live))
+        return false;
+    return known->kind != TREE_DIRECTORY ||
+           (known->folder && !known->folder->has_links &&
+            seen_is_clean(walk->seen, known->folder, walk->is_live));
+}
+
+/* `info` is needed of what has other names. */
+static bool put_same(struct walk *walk, struct seen_entry *known, const struct stat *info,
+                     struct buf *out, struct error *err)
+{
+    const struct stat none = {0};
+    struct tree_entry entry = {.kind = known->kind, .is_same = known->kind != TREE_WHITEOUT};
+
+    if (known->kind == TREE_FILE && info)
+        note_link(walk, info, &entry);
+    if (!put_entry(walk, &entry, &none, out, err))
+        return false;
+    if (walk->folder->made) {
+        seen_add(walk->seen, walk->folder->made, known->name, known);
+        known->folder = NULL; /* it is in the new table by now */
+    }
+    return true;
+}
+
+/* What is left of a visit when it is known that the path belongs into the tree. */
+static bool put_changed(struct walk *walk, const char *name, const struct stat *info,
+                        const struct seen_entry *known, struct buf *out, struct error *err)
+{
+    struct walk_folder *folder = walk->folder;
+    uint64_t before = walk->n_entries;
+    const struct seen_entry entry = {
+        .print = seen_print(info),
+        .kind = kind_of(info),
+        .is_linked = S_ISREG(info->st_mode) && info->st_nlink > 1,
+    };
+
+    if (!put_any(walk, name, info, known, out, err))
+        return false;
+    if (folder->made && entry.kind != TREE_DIRECTORY && walk->n_entries > before)
+        seen_add(walk->seen, folder->made, name, &entry);
+    return true;
+}
+
 static bool visit(struct walk *walk, const char *name, struct buf *out, struct error *err)
 {
+    struct seen_folder *before = walk->is_difference ? walk->folder->before : NULL;
+    struct seen_entry *known = before ? (struct seen_entry *)seen_find(before, name) : NULL;
+    bool is_quiet_here = known && is_quiet(walk, known), is_left = false;
     struct stat info;
-    bool is_left = false;
 
     if (!step_to(walk, name, err))
         return error_wrap(err, "the path of %.100s", name);
+    if (is_quiet_here && !known->is_linked && !seen_is_touched(walk->seen, before, walk->is_live))
+        return put_same(walk, known, NULL, out, err);
     if (fstatat(walk->folder->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
         return fail_here(walk, "looking at", err);
     if (info.st_dev != walk->device) {
         walk->n_skipped++;
         return true;
     }
+    if (is_quiet_here && known->kind == kind_of(&info) && known->print == seen_print(&info))
+        return put_same(walk, known, &info, out, err);
     enum walk_verdict verdict =
         walk->judge ? walk->judge(walk->arg, buf_str(&walk->path)) : WALK_TAKE;
     if (verdict == WALK_LEAVE_WHEN_EMPTY && S_ISDIR(info.st_mode) &&
@@ -384,7 +428,7 @@ static bool visit(struct walk *walk, const char *name, struct buf *out, struct e
         return false;
     if (verdict == WALK_LEAVE || is_left)
         return true;
-    return put_any(walk, name, &info, out, err);
+    return put_changed(walk, name, &info, known, out, err);
 }
 
 static bool begin(struct walk *walk, struct buf *out, struct error *err)
@@ -400,7 +444,10 @@ static bool begin(struct walk *walk, struct buf *out, struct error *err)
         walk->lower_fd < 0 ? -1 : openat(walk->lower_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (walk->lower_fd >= 0 && lower < 0)
         return error_errno(err, "open what a walk is laid over");
-    return tree_encode_start(out, err) && enter_folder(walk, take_fd(&fd), take_fd(&lower), err);
+    bool is_fine = walk->is_silent || (walk->is_difference ? tree_encode_start_difference(out, err)
+                                                           : tree_encode_start(out, err));
+    return is_fine && descend(walk, take_fd(&fd), take_fd(&lower), &info,
+                              walk->is_difference ? walk->seen->root : NULL, err);
 }
 
 static bool read_piece(struct walk *walk, struct buf *out, struct error *err)
@@ -412,7 +459,7 @@ static bool read_piece(struct walk *walk, struct buf *out, struct error *err)
     if (got < 0)
         return errno == EINTR || fail_here(walk, "reading", err);
     if (got == 0)
-        return error_set(err, ERR_CONFLICT, "a file became shorter while it was read");
+        return error_set(err, ERR_UNPROCESSABLE, "a file became shorter while it was read");
     walk->file_left -= (uint64_t)got;
     if (walk->file_left == 0)
         close(take_fd(&walk->file_fd));
@@ -427,9 +474,12 @@ bool walk_step(struct walk *walk, struct buf *out, struct error *err)
         return begin(walk, out, err);
     if (walk->file_fd >= 0)
         return read_piece(walk, out, err);
+    /* Linked from where nobody looked: what is there is not what it was, and was not named. */
+    if (!folder && walk->is_difference && walk->n_names_missing)
+        return error_set(err, ERR_CONFLICT, "a file has other names where nothing was touched");
     if (!folder) {
         walk->is_done = true;
-        return tree_encode_finish(out, err);
+        return walk->is_silent || tree_encode_finish(out, err);
     }
     if (folder->next < folder->n)
         return visit(walk, folder->names[folder->next++], out, err);

@@ -1,8 +1,8 @@
 /* One request on its way through the product: what a handler sees and how it answers.
  *
- * A handler answers in one of four ways: a body (response_json, response_bytes), a
- * redirect or empty status, a stream that is pulled as the client reads, or by parking:
- * it returns and is called again when its topic is woken or its time is over.
+ * A handler answers in one of five ways: a body (response_json, response_bytes), a
+ * redirect or empty status, a stream that is pulled as the client reads, a WebSocket, or by
+ * parking: it returns and is called again when its topic is woken or its time is over.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "http/peer.h"
 #include "http/request.h"
 #include "http/route.h"
+#include "http/websocket_queue.h"
 
 struct call {
     const struct request *request;
@@ -57,6 +58,7 @@ bool call_query_int(struct call *call, const char *name, int64_t min, int64_t ma
 struct response_source {
     const char *topic; /* a wake-up of it means: pull again. NULL for a finite download */
     const char *content_type;
+    int status;      /* 0: 200 */
     bool is_sse;     /* keep-alive comments, 30 minute limit, no buffering headers */
     uint64_t length; /* of a download when it is known, else 0: chunked */
     /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was
@@ -65,6 +67,42 @@ struct response_source {
     void (*release)(void *state);
     void *state; /* owned by the stream from here on */
 };
+
+/* What a handler or source of a WebSocket wants to say next. */
+struct websocket_out {
+    struct websocket_queue messages;
+    int close_code; /* 0: stays open; else the end follows the messages */
+    char reason[WEBSOCKET_REASON_MAX + 1];
+};
+
+/* Messages of at most WEBSOCKET_FRAME_MAX bytes, about 256 KiB of them in one call. */
+bool websocket_say(struct websocket_out *out, enum websocket_kind kind, struct str bytes,
+                   struct error *err) MUST_USE;
+void websocket_say_end(struct websocket_out *out, enum websocket_close code, const char *reason);
+
+/* Both ways of a connection that becomes a WebSocket. All of it is called on the pool, one call at
+ * a time; a failure ends the connection with 1011. `state` outlives the call as a stream's does. */
+struct response_websocket {
+    const char *topic;    /* a wake-up of it means: pull, and offer again what was held */
+    const char *protocol; /* the one that was chosen */
+    /* A message of the client. *held: it cannot be taken before the topic is woken; the client is
+     * read no further than some messages beyond it. */
+    bool (*take)(void *state, enum websocket_kind kind, struct str bytes, bool *held,
+                 struct websocket_out *out, struct error *err);
+    /* First at once, then when the topic was woken or *more was said, and everything that was said
+     * before is with the client. */
+    bool (*pull)(void *state, struct websocket_out *out, bool *more, struct error *err);
+    void (*release)(void *state);
+    void *state; /* owned by the connection from here on */
+};
+
+/* Whether the request is the beginning of a WebSocket that speaks the protocol; 400 otherwise. */
+bool websocket_asked(const struct call *call, struct response *res, const char *protocol,
+                     struct error *err) MUST_USE;
+
+/* 101; only after websocket_asked. */
+void response_websocket(struct response *res, const struct call *call,
+                        const struct response_websocket *websocket);
 
 /* The body is written by the caller into this buffer, then response_json sets the status. */
 struct buf *response_body(struct response *res);

@@ -1,6 +1,5 @@
 #include "http/client.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,17 +7,9 @@
 
 #include "base/own.h"
 #include "base/time.h"
+#include "http/client_state.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000, BULK_BUFFER = 512 << 10 };
-
-struct http_client {
-    CURL *curl;
-    char *base;         /* scheme, host and port, without a slash at the end */
-    char *socket;       /* path of a unix socket, or NULL */
-    char *bearer;       /* the whole header line, or NULL */
-    char *authorities;  /* path of a PEM file, or NULL: the system's */
-    bool is_clear_text; /* http over a network */
-};
+enum { BULK_BUFFER = 512 << 10 };
 
 /* What one exchange tells libcurl's callbacks. */
 struct transfer {
@@ -184,10 +175,27 @@ static size_t on_header(char *bytes, size_t one UNUSED, size_t len, void *arg)
     return len;
 }
 
+static size_t read_stream(struct transfer *transfer, char *bytes, size_t room)
+{
+    const struct http_request *request = transfer->request;
+    ssize_t got;
+
+    do
+        got = read(request->body_fd, bytes, room);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 || (got == 0 && request->abort && *request->abort))
+        return CURL_READFUNC_ABORT;
+    transfer->read_at += (uint64_t)got;
+    return (size_t)got;
+}
+
 static size_t on_read(char *bytes, size_t one, size_t len, void *arg)
 {
     struct transfer *transfer = arg;
     const struct http_request *request = transfer->request;
+
+    if (request->body_is_stream)
+        return read_stream(transfer, bytes, one * len);
     uint64_t left = request->body_fd_len - transfer->read_at;
     size_t want = one * len < left ? one * len : (size_t)left;
     ssize_t got = pread(request->body_fd, bytes, want, (off_t)transfer->read_at);
@@ -203,6 +211,8 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct transfer *transfer = arg;
 
+    if (transfer->request->body_is_stream)
+        return offset == (curl_off_t)transfer->read_at ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
     if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > transfer->request->body_fd_len)
         return CURL_SEEKFUNC_CANTSEEK;
     transfer->read_at = (uint64_t)offset;
@@ -243,7 +253,7 @@ static void free_headers(struct curl_slist **list)
     curl_slist_free_all(*list);
 }
 
-static bool has_control_byte(const char *line)
+bool client_has_control_byte(const char *line)
 {
     for (; *line; line++)
         if ((unsigned char)*line < ' ' || *line == 0x7f)
@@ -267,7 +277,7 @@ static bool collect_headers(const struct http_client *client, const struct http_
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         add_header(list, request->headers[i]);
     for (const struct curl_slist *header = *list; header; header = header->next)
-        if (has_control_byte(header->data))
+        if (client_has_control_byte(header->data))
             return error_set(err, ERR_INVALID, "a header would hold a control byte");
     return true;
 }
@@ -278,7 +288,8 @@ static void set_body(CURL *curl, struct transfer *transfer)
 
     if (request->body_fd > 0) {
         curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_fd_len);
+        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+                         request->body_is_stream ? -1 : (curl_off_t)request->body_fd_len);
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
         curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
@@ -305,6 +316,20 @@ static void set_authorities(CURL *curl, const char *path)
     curl_easy_setopt(curl, CURLOPT_CAPATH, folder);
 }
 
+void client_set_connection(const struct http_client *client, CURL *curl, char *error_text)
+{
+    curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, client->socket);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CLIENT_CONNECT_MS);
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+    set_authorities(curl, client->authorities);
+}
+
 static void set_options(struct transfer *transfer, const char *url, struct curl_slist *headers,
                         char *error_text)
 {
@@ -312,18 +337,10 @@ static void set_options(struct transfer *transfer, const char *url, struct curl_
     CURL *curl = client->curl;
 
     curl_easy_reset(curl);
+    client_set_connection(client, curl, error_text);
     curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, client->socket);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)transfer->request->timeout_ms);
-    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_write);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
@@ -335,7 +352,6 @@ static void set_options(struct transfer *transfer, const char *url, struct curl_
         curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, (long)BULK_BUFFER);
         curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, (long)BULK_BUFFER);
     }
-    set_authorities(curl, client->authorities);
     set_body(curl, transfer);
 }
 
@@ -344,6 +360,24 @@ static bool is_answered(CURLcode result, const struct transfer *transfer, long s
 {
     return result == CURLE_OK || transfer->sink_ended ||
            (result == CURLE_SEND_ERROR && status >= 400);
+}
+
+bool client_explain(const struct http_client *client, CURLcode result, const char *error_text,
+                    struct error *err)
+{
+    const char *where = client->socket ? client->socket : client->base;
+
+    if (result == CURLE_OPERATION_TIMEDOUT)
+        return error_set(err, ERR_TIMEOUT, "%s did not answer in time", where);
+    if (result == CURLE_PEER_FAILED_VERIFICATION) {
+        error_set(err, ERR_UNAVAILABLE,
+                  "%s is not trusted: %s; SSL_CERT_FILE can name its authority", where,
+                  error_text[0] ? error_text : curl_easy_strerror(result));
+        err->sys = EKEYREJECTED;
+        return false;
+    }
+    return error_set(err, ERR_UNAVAILABLE, "%s: %s", where,
+                     error_text[0] ? error_text : curl_easy_strerror(result));
 }
 
 static bool explain(CURLcode result, const struct transfer *transfer, const char *error_text,
@@ -358,28 +392,19 @@ static bool explain(CURLcode result, const struct transfer *transfer, const char
     }
     if (transfer->is_cancelled)
         return error_set(err, ERR_CANCELLED, "stopped while talking to %s", where);
-    if (transfer->is_stalled || result == CURLE_OPERATION_TIMEDOUT)
-        return error_set(err, ERR_TIMEOUT, "%s did not answer in time", where);
-    if (result == CURLE_PEER_FAILED_VERIFICATION) {
-        error_set(err, ERR_UNAVAILABLE,
-                  "%s is not trusted: %s; SSL_CERT_FILE can name its authority", where,
-                  error_text[0] ? error_text : curl_easy_strerror(result));
-        err->sys = EKEYREJECTED;
-        return false;
-    }
-    return error_set(err, ERR_UNAVAILABLE, "%s: %s", where,
-                     error_text[0] ? error_text : curl_easy_strerror(result));
+    if (transfer->is_stalled)
+        result = CURLE_OPERATION_TIMEDOUT;
+    return client_explain(client, result, error_text, err);
 }
 
-static bool may_send(const struct http_client *client, const struct http_request *request,
-                     struct error *err)
+bool client_may_send(const struct http_client *client, const char *path, struct error *err)
 {
     if (client->bearer && client->is_clear_text)
         return error_set(err, ERR_INVALID,
                          "refusing to send a key in clear text to %s: use https, or a tunnel to "
                          "127.0.0.1",
                          client->base);
-    if (request->path[0] != '/' || has_control_byte(request->path))
+    if (path[0] != '/' || client_has_control_byte(path))
         return error_set(err, ERR_INVALID, "a path starts with a slash");
     return true;
 }
@@ -397,7 +422,8 @@ bool http_client_send(struct http_client *client, const struct http_request *req
     char error_text[CURL_ERROR_SIZE] = "";
     long status = 0;
 
-    if (!may_send(client, request, err) || !collect_headers(client, request, &headers, err))
+    if (!client_may_send(client, request->path, err) ||
+        !collect_headers(client, request, &headers, err))
         return false;
 
     size_t url_size = strlen(client->base) + strlen(request->path) + 1;

@@ -20,6 +20,7 @@ struct http_request {
     const char *content_type; /* NULL: application/json when there is a body */
     int body_fd;              /* > 0: the body is this file from offset 0, body_fd_len bytes */
     uint64_t body_fd_len;
+    bool body_is_stream; /* body_fd is read to its end, which is none when *abort is set by then */
     const char *const *headers; /* further "Name: value" lines, NULL-terminated, or NULL */
     int64_t timeout_ms;         /* of the whole exchange; 0: none */
     int64_t stall_ms;           /* without any byte; 0: none */

@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "http/server_state.h"
 #include "http/stream.h"
+#include "http/websocket_server.h"
 
 enum {
     LINGER_MS = 2000,
@@ -74,6 +75,10 @@ static void respond(struct connection *connection)
     if (exchange->response.kind == RESPONSE_STREAM &&
         exchange->call.request->method != METHOD_HEAD) {
         stream_begin(connection);
+        return;
+    }
+    if (exchange->response.kind == RESPONSE_WEBSOCKET) {
+        websocket_line_begin(connection);
         return;
     }
     connection->state = CONNECTION_WRITING;
@@ -447,6 +452,8 @@ static void on_ready(void *arg, unsigned events)
     } else if (state == CONNECTION_STREAMING && events & LOOP_WRITE) {
         stream_pump(connection);
         connection_resume(connection);
+    } else if (state == CONNECTION_WEBSOCKET) {
+        websocket_line_ready(connection, events);
     } else if (state == CONNECTION_BUSY || state == CONNECTION_WRITING) {
         connection_watch(connection, connection->watched & ~(unsigned)LOOP_READ);
         if (events & LOOP_CLOSED)
@@ -466,6 +473,8 @@ static void on_wake(struct waiter *waiter)
         run_again(connection, false);
     else if (connection->state == CONNECTION_STREAMING)
         stream_wake(connection);
+    else if (connection->state == CONNECTION_WEBSOCKET)
+        websocket_line_wake(connection);
     connection_resume(connection);
     connection_reap(connection);
 }
@@ -487,6 +496,8 @@ static void time_over(struct connection *connection)
         run_again(connection, true);
     else if (connection->state == CONNECTION_STREAMING)
         stream_time_over(connection);
+    else if (connection->state == CONNECTION_WEBSOCKET)
+        websocket_line_time_over(connection);
     else
         connection_close(connection);
     connection_resume(connection);
@@ -592,6 +603,7 @@ void connection_destroy(struct connection *connection)
     if (connection->exchange)
         exchange_release(connection->exchange);
     stream_destroy(connection->stream);
+    websocket_line_destroy(connection->websocket);
     buf_finish(&connection->input);
     if (connection->previous)
         connection->previous->next = connection->next;
@@ -622,6 +634,7 @@ void connection_stop(struct connection *connection)
     case CONNECTION_LINGERING: connection_close(connection); break;
     case CONNECTION_PARKED: run_again(connection, true); break;
     case CONNECTION_STREAMING: stream_stop(connection); break;
+    case CONNECTION_WEBSOCKET: websocket_line_stop(connection); break;
     case CONNECTION_BODY:
     case CONNECTION_BUSY:
     case CONNECTION_WRITING:

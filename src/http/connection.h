@@ -14,6 +14,7 @@
 struct exchange;
 struct http_server;
 struct stream;
+struct websocket_line;
 
 enum connection_state {
     CONNECTION_SHAKING, /* the TLS handshake */
@@ -24,6 +25,7 @@ enum connection_state {
     CONNECTION_PARKED,  /* the handler waits for its topic */
     CONNECTION_WRITING, /* the answer waits for the socket */
     CONNECTION_STREAMING,
+    CONNECTION_WEBSOCKET,
     CONNECTION_LINGERING, /* answered and shut: late bytes are dropped, else they would reset it */
     CONNECTION_CLOSED,
 };
@@ -36,13 +38,14 @@ struct connection {
     int64_t armed_ms, deadline_ms; /* boot time; deadline 0: none */
     struct exchange *exchange;     /* from the first byte of a head to the end of the answer */
     struct stream *stream;
+    struct websocket_line *websocket;
     struct waiter waiter;
     struct buf input; /* read, but of a later request */
     struct transport transport;
     struct address address;
     enum connection_state state;
     unsigned watched;
-    bool is_on_pool; /* a pool thread holds the exchange or the stream */
+    bool is_on_pool; /* a pool thread holds the exchange, the stream or the WebSocket's state */
     bool is_unanswered;
     bool over_unix;
 };
@@ -64,7 +67,7 @@ void connection_stop(struct connection *connection);
 /* For the end of a server; no pool thread may hold it. */
 void connection_destroy(struct connection *connection);
 
-/* The rest is between connection and stream. */
+/* The rest is between connection, stream and WebSocket. */
 void connection_watch(struct connection *connection, unsigned events);
 /* For one that waits: its leaving too, as long as there is room for what it may say. */
 void connection_watch_ahead(struct connection *connection, unsigned events);

@@ -260,7 +260,12 @@ void exchange_run(struct exchange *exchange)
 
 void exchange_fail(struct exchange *exchange, const struct error *err)
 {
-    response_error(&exchange->response, err, (struct str){0});
+    const struct route *route = exchange->match.route;
+    struct error named = *err;
+
+    if (err->code == ERR_TOO_LARGE && route && route->too_large)
+        named.code = (enum error_code)route->too_large;
+    response_error(&exchange->response, &named, (struct str){0});
 }
 
 void exchange_compose(struct exchange *exchange)

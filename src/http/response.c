@@ -11,6 +11,7 @@ static const struct {
     int status;
     const char *reason;
 } reasons[] = {
+    {101, "Switching Protocols"            },
     {200, "OK"                             },
     {201, "Created"                        },
     {202, "Accepted"                       },
@@ -50,7 +51,10 @@ static void drop_source(struct response *res)
 {
     if (res->kind == RESPONSE_STREAM && res->source.release)
         res->source.release(res->source.state);
+    if (res->kind == RESPONSE_WEBSOCKET && res->websocket.release)
+        res->websocket.release(res->websocket.state);
     res->source = (struct response_source){0};
+    res->websocket = (struct response_websocket){0};
 }
 
 void response_reset(struct response *res)
@@ -122,10 +126,27 @@ bool response_header(struct response *res, const char *name, struct str value, s
 
 void response_stream(struct response *res, const struct response_source *source)
 {
-    set(res, RESPONSE_STREAM, 200, arena_text(res->arena, str_of(source->content_type)));
+    set(res, RESPONSE_STREAM, source->status ? source->status : 200,
+        arena_text(res->arena, str_of(source->content_type)));
     res->source = *source;
     res->topic = source->topic ? arena_text(res->arena, str_of(source->topic)) : NULL;
     res->output.body.len = 0;
+}
+
+void response_websocket(struct response *res, const struct call *call,
+                        const struct response_websocket *websocket)
+{
+    char *accept = arena_alloc(res->arena, WEBSOCKET_ACCEPT_TEXT);
+
+    websocket_accept_of(call_header(call, STR("sec-websocket-key")), accept);
+    set(res, RESPONSE_WEBSOCKET, 101, NULL);
+    res->websocket = *websocket;
+    res->topic = arena_text(res->arena, str_of(websocket->topic));
+    res->output.body.len = 0;
+    res->upgrade = arena_printf(res->arena,
+                                "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                                "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: %s\r\n",
+                                accept, websocket->protocol);
 }
 
 void response_park(struct response *res, const char *topic, int64_t wait_ms)
@@ -197,6 +218,13 @@ static const char *caching_of(const struct response *res)
     return "";
 }
 
+static const char *connection_of(const struct response *res, bool keep_alive)
+{
+    if (res->kind == RESPONSE_WEBSOCKET)
+        return res->upgrade;
+    return keep_alive ? "" : "Connection: close\r\n";
+}
+
 static bool append_lines(struct buf *head, const char *lines, struct error *err)
 {
     return !lines || buf_append(head, str_of(lines), err);
@@ -213,7 +241,7 @@ bool response_compose(struct response *res, const struct response_frame *frame, 
                        res->status, reason_of(res->status), frame->request_id,
                        res->content_type ? "Content-Type: " : "",
                        res->content_type ? res->content_type : "", res->content_type ? "\r\n" : "",
-                       framing, caching_of(res), frame->keep_alive ? "" : "Connection: close\r\n");
+                       framing, caching_of(res), connection_of(res, frame->keep_alive));
     if (len >= (int)sizeof line)
         return error_set(err, ERR_INTERNAL, "content type is too long");
     if (frame->is_head)

@@ -10,7 +10,13 @@
 
 enum { RESPONSE_BODY_MAX = 64 * 1024 * 1024, RESPONSE_HEAD_MAX = 16 * 1024 };
 
-enum response_kind { RESPONSE_UNSET, RESPONSE_WHOLE, RESPONSE_STREAM, RESPONSE_PARK };
+enum response_kind {
+    RESPONSE_UNSET,
+    RESPONSE_WHOLE,
+    RESPONSE_STREAM,
+    RESPONSE_WEBSOCKET,
+    RESPONSE_PARK,
+};
 
 struct response {
     enum response_kind kind;
@@ -20,7 +26,9 @@ struct response {
     struct buf headers; /* lines the handler added */
     struct output output;
     struct response_source source;
-    const char *topic; /* of a stream or a parked call; in the arena */
+    struct response_websocket websocket;
+    const char *topic;   /* of a stream, a WebSocket or a parked call; in the arena */
+    const char *upgrade; /* of a WebSocket: header lines, in the arena */
     int64_t wait_ms;
     const char *failure; /* the text of an ERR_INTERNAL, which the client does not get */
 };

@@ -25,6 +25,7 @@ struct route {
     int needs; /* a permission of the product, where 0 means forgotten */
     route_handler *handle;
     size_t body_max; /* bytes of body; 0: the server's default for JSON */
+    int too_large;   /* the error code of a body over that; 0: ERR_TOO_LARGE */
     bool upload;     /* the body is spooled to an unlinked file instead of memory */
     bool scoped;     /* also reachable below /api/projects/:project/environments/:environment */
     bool instant; /* runs on the loop itself, without authorize: only for public, never blocking */

@@ -21,6 +21,8 @@ static void fill_defaults(struct http_config *config)
     config->write_timeout_ms = or_default(config->write_timeout_ms, 30000);
     config->stream_quiet_ms = or_default(config->stream_quiet_ms, 15000);
     config->stream_end_ms = or_default(config->stream_end_ms, (int64_t)30 * MINUTE_MS);
+    config->websocket_ping_ms = or_default(config->websocket_ping_ms, 15000);
+    config->websocket_silence_ms = or_default(config->websocket_silence_ms, 45000);
     if (config->json_max == 0)
         config->json_max = MIB;
     if (config->connections_max == 0)

@@ -40,6 +40,8 @@ struct http_config {
     int64_t write_timeout_ms;     /* without progress while bytes wait: a slow reader is cut */
     int64_t stream_quiet_ms;      /* silence before an SSE keep-alive comment; 0: 15 s */
     int64_t stream_end_ms;        /* after which an SSE stream is ended; 0: 30 min */
+    int64_t websocket_ping_ms;    /* between pings; 0: 15 s */
+    int64_t websocket_silence_ms; /* without a pong before it is cut; 0: 45 s */
     size_t body_budget;           /* bytes of all bodies in memory together; 0: 256 MiB */
     const char *response_headers; /* for every answer, each line ending in CRLF, or NULL */
     const char *secure_headers;   /* the same, for answers to clients with HTTPS */

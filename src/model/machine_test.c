@@ -7,14 +7,18 @@
 #include "model/checkpoint_state.h"
 #include "model/continuation_state.h"
 #include "model/deployment_state.h"
+#include "model/exec_state.h"
 #include "model/lease_state.h"
 #include "model/machines.h"
+#include "model/mount_state.h"
+#include "model/pty_state.h"
 #include "model/run_state.h"
 #include "model/schedule_state.h"
 #include "model/session_state.h"
 #include "model/token_state.h"
 #include "model/wait_state.h"
 #include "model/worker_state.h"
+#include "model/workspace_state.h"
 
 static const char *moves_of(const struct machine *machine)
 {
@@ -131,6 +135,16 @@ TEST(a_schedule_moves_as_the_specification_says)
                                            "errored: mend > active;\n");
 }
 
+TEST(a_workspace_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&workspace_machine),
+              "active: archive > archived; lose > recovery_required; delete > deleting;\n"
+              "archived: unarchive > active; delete > deleting;\n"
+              "recovery_required: recover > active; delete > deleting;\n"
+              "deleting: purge > deleted;\n"
+              "deleted:\n");
+}
+
 TEST(a_session_moves_as_the_specification_says)
 {
     CHECK_STR(moves_of(&session_machine),
@@ -141,6 +155,27 @@ TEST(a_session_moves_as_the_specification_says)
               "claimed: create > created; skip > skipped; fail > failed;"
               " claim_over > accepted;\n"
               "created:\nskipped:\nfailed:\n");
+}
+
+TEST(a_mount_moves_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&mount_machine),
+              "mounting: ready > mounted; fail > failed; cancel > failed; deadline > failed;\n"
+              "mounted: stop > unmounting; lease_over > lost;\n"
+              "unmounting: close > unmounted; lease_over > lost;\n"
+              "unmounted:\nfailed:\nlost:\n");
+}
+
+TEST(commands_and_terminals_move_as_the_specification_says)
+{
+    CHECK_STR(moves_of(&exec_machine),
+              "queued: start > running; fail > failed; deadline > failed; mount_lost > lost;\n"
+              "running: exit > exited; mount_lost > lost;\n"
+              "exited:\nfailed:\nlost:\n");
+    CHECK_STR(moves_of(&pty_machine),
+              "starting: start > open; fail > failed; deadline > failed; mount_lost > lost;\n"
+              "open: exit > closed; mount_lost > lost;\n"
+              "closed:\nfailed:\nlost:\n");
 }
 
 TEST(the_activity_of_a_session_is_derived)
@@ -238,7 +273,8 @@ TEST(every_live_state_has_an_expiry_edge)
             bool is_asked = machine == &continuation_machine && state == CONTINUATION_ACCEPTED;
 
             /* Waits for nobody. */
-            bool is_plan = machine == &schedule_machine;
+            bool is_plan = machine == &schedule_machine ||
+                           (machine == &workspace_machine && state != WORKSPACE_DELETING);
 
             if (!machine_is_dead_end(machine, state) && !is_momentary && !is_away && !is_stored &&
                 !is_asked && !is_plan)

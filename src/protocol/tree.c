@@ -2,9 +2,17 @@
 
 #include "base/own.h"
 
-enum { KIND_END = 0, FLAG_OPAQUE = 1, FLAG_LINKED = 2, FLAG_COVER = 4, XATTR_HEAD = 6 };
+enum {
+    KIND_END = 0,
+    FLAG_OPAQUE = 1,
+    FLAG_LINKED = 2,
+    FLAG_COVER = 4,
+    FLAG_SAME = 8,
+    XATTR_HEAD = 6
+};
 
 static const char magic[TREE_MAGIC_LEN + 1] = "HLMRTR01";
+static const char magic_difference[TREE_MAGIC_LEN + 1] = "HLMRTR02";
 
 /* Where the fields of a header are; little-endian, the rest is zero. */
 enum {
@@ -120,19 +128,24 @@ static const char *fault_of(const struct tree_entry *entry)
 {
     bool is_file = entry->kind == TREE_FILE, is_link = entry->kind == TREE_SYMLINK;
     bool has_facts = entry->mode || entry->uid || entry->gid || entry->mtime_ns || entry->is_cover;
+    bool is_more_than_same = has_facts || entry->size || entry->target.len || entry->xattrs.len ||
+                             entry->is_opaque || entry->kind == TREE_WHITEOUT;
 
     if (entry->kind < TREE_FILE || entry->kind > TREE_WHITEOUT)
         return "is of no kind";
     if (!path_is_fine(entry->path))
         return "has a path that no tree holds";
+    if (entry->is_same && is_more_than_same)
+        return "is the same and still has facts";
     if (entry->mode & ~07777u)
         return "has a mode that is none";
     if (!is_file && (entry->size || entry->link_group || entry->is_linked))
         return "has contents without being a file";
     if (entry->is_linked && (!entry->link_group || entry->size))
         return "is linked to nothing";
-    if (is_link != (entry->target.len > 0) || entry->target.len >= TREE_TARGET_MAX ||
-        (is_link && memchr(entry->target.ptr, 0, entry->target.len)))
+    if ((is_link && !entry->is_same) != (entry->target.len > 0) ||
+        entry->target.len >= TREE_TARGET_MAX ||
+        (entry->target.len && memchr(entry->target.ptr, 0, entry->target.len)))
         return "has a target that is none";
     if (entry->is_opaque && entry->kind != TREE_DIRECTORY)
         return "hides something without being a directory";
@@ -155,6 +168,11 @@ bool tree_encode_start(struct buf *out, struct error *err)
     return buf_append(out, (struct str){magic, TREE_MAGIC_LEN}, err);
 }
 
+bool tree_encode_start_difference(struct buf *out, struct error *err)
+{
+    return buf_append(out, (struct str){magic_difference, TREE_MAGIC_LEN}, err);
+}
+
 bool tree_encode_entry(struct buf *out, const struct tree_entry *entry, struct error *err)
 {
     char head[TREE_HEADER_LEN] = {0};
@@ -162,7 +180,7 @@ bool tree_encode_entry(struct buf *out, const struct tree_entry *entry, struct e
     if (!check_entry(entry, err))
         return false;
     unsigned flags = (entry->is_opaque ? FLAG_OPAQUE : 0u) | (entry->is_linked ? FLAG_LINKED : 0u) |
-                     (entry->is_cover ? FLAG_COVER : 0u);
+                     (entry->is_cover ? FLAG_COVER : 0u) | (entry->is_same ? FLAG_SAME : 0u);
     put(head, AT_KIND, 1, entry->kind);
     put(head, AT_FLAGS, 1, flags);
     put(head, AT_PATH_LEN, 2, entry->path.len);
@@ -263,9 +281,8 @@ static bool note_place(struct tree_decoder *decoder, const struct tree_entry *en
     const char *slash = memrchr(entry->path.ptr, '/', entry->path.len);
 
     decoder->last.len = 0;
-    decoder->folder_len = entry->kind == TREE_DIRECTORY ? entry->path.len
-                          : slash                       ? (size_t)(slash - entry->path.ptr)
-                                                        : 0;
+    bool is_open = entry->kind == TREE_DIRECTORY && !entry->is_same;
+    decoder->folder_len = is_open ? entry->path.len : slash ? (size_t)(slash - entry->path.ptr) : 0;
     return buf_append(&decoder->last, entry->path, err);
 }
 
@@ -288,15 +305,18 @@ static bool take_entry(struct tree_decoder *decoder, struct error *err)
         .is_opaque = flags & FLAG_OPAQUE,
         .is_linked = flags & FLAG_LINKED,
         .is_cover = flags & FLAG_COVER,
+        .is_same = flags & FLAG_SAME,
     };
+    unsigned known =
+        FLAG_OPAQUE | FLAG_LINKED | FLAG_COVER | (decoder->is_difference ? FLAG_SAME : 0u);
 
-    if (flags & ~(FLAG_OPAQUE | FLAG_LINKED | FLAG_COVER) || get(head, AT_ZERO, 2))
+    if (flags & ~known || get(head, AT_ZERO, 2))
         return error_set(err, ERR_INVALID, "an entry of a tree says what nobody knows");
     if (!check_entry(&entry, err) || !check_place(decoder, &entry, err) ||
         !note_place(decoder, &entry, err) || !decoder->on_entry(decoder->arg, &entry, err))
         return false;
     decoder->contents = entry.size;
-    if (entry.kind == TREE_FILE && !entry.is_linked && entry.size == 0)
+    if (entry.kind == TREE_FILE && !entry.is_linked && !entry.is_same && entry.size == 0)
         return decoder->on_bytes(decoder->arg, STR(""), true, err);
     return true;
 }
@@ -365,7 +385,10 @@ static bool take_magic(struct tree_decoder *decoder, struct str *bytes, struct e
         return false;
     if (!is_there)
         return true;
-    decoder->has_magic = memcmp(decoder->pending.bytes, magic, TREE_MAGIC_LEN) == 0;
+    decoder->is_difference = decoder->takes_differences &&
+                             memcmp(decoder->pending.bytes, magic_difference, TREE_MAGIC_LEN) == 0;
+    decoder->has_magic =
+        decoder->is_difference || memcmp(decoder->pending.bytes, magic, TREE_MAGIC_LEN) == 0;
     decoder->pending.len = 0;
     return decoder->has_magic || error_set(err, ERR_INVALID, "this is no tree");
 }

@@ -5,6 +5,11 @@
  *
  * Paths are relative, without empty, "." or ".." parts. Entries are in order (tree_path_order):
  * a directory comes before what is in it, and every parent but the root has its own entry.
+ *
+ * A difference, "HLMRTR02", is told to somebody who has an earlier tree: an entry that is the same
+ * as in that one (is_same) has its kind and path, its link group, and nothing else; a directory
+ * that is the same is so with everything in it.
+ *
  * Memory follows the bytes that came; the verdict is the same however input is cut.
  */
 #pragma once
@@ -47,6 +52,7 @@ struct tree_entry {
     uint64_t link_group; /* of files with more than one name: from 1 on; 0: none */
     bool is_linked;      /* the contents came with an earlier entry of the group; size is 0 */
     bool is_opaque;      /* a directory that hides what is below it */
+    bool is_same;        /* as in the tree that this one differs from */
     bool is_cover;       /* there is something at this path without it, too; no whiteout says so */
 };
 
@@ -66,6 +72,8 @@ struct tree_decoder {
     size_t folder_len;  /* of `last`: the innermost directory that is known */
     uint64_t contents;  /* bytes of the last file that are still to come */
     uint64_t n_entries, n_bytes, n_groups;
+    bool takes_differences; /* set after tree_decoder_init */
+    bool is_difference;
     bool has_magic, has_failed, is_complete;
 };
 
@@ -82,6 +90,7 @@ bool tree_decode_end(const struct tree_decoder *decoder, struct error *err) MUST
 /* The other way: the magic, then entries in order, each followed by `size` bytes of contents that
  * the caller adds, then the end. An entry is held to what the decoder checks, but for its order. */
 bool tree_encode_start(struct buf *out, struct error *err) MUST_USE;
+bool tree_encode_start_difference(struct buf *out, struct error *err) MUST_USE;
 bool tree_encode_entry(struct buf *out, const struct tree_entry *entry, struct error *err) MUST_USE;
 bool tree_encode_finish(struct buf *out, struct error *err) MUST_USE;
 

@@ -20,9 +20,12 @@ static bool rewrite(struct str input, size_t step, struct buf *out)
 {
     AUTO(tree_decoder_finish) struct tree_decoder decoder;
     struct error err;
-    bool is_fine = tree_encode_start(out, &err);
+    bool is_difference = input.len >= TREE_MAGIC_LEN && input.ptr[TREE_MAGIC_LEN - 1] == '2';
+    bool is_fine =
+        is_difference ? tree_encode_start_difference(out, &err) : tree_encode_start(out, &err);
 
     tree_decoder_init(&decoder, write_entry, write_bytes, out);
+    decoder.takes_differences = true;
     for (size_t at = 0; at < input.len && is_fine; at += step) {
         size_t len = input.len - at < step ? input.len - at : step;
         is_fine = tree_decode(&decoder, (struct str){input.ptr + at, len}, &err);

@@ -14,11 +14,12 @@ static bool see_entry(void *arg, const struct tree_entry *entry, struct error *e
     struct seen *seen = arg;
     char line[512];
 
-    snprintf(line, sizeof line, "%d %.*s %o %u:%u %lld %llu>%.*s group %llu%s%s\n",
+    snprintf(line, sizeof line, "%d %.*s %o %u:%u %lld %llu>%.*s group %llu%s%s%s\n",
              (int)entry->kind, (int)entry->path.len, entry->path.ptr, entry->mode, entry->uid,
              entry->gid, (long long)entry->mtime_ns, (unsigned long long)entry->size,
              (int)entry->target.len, entry->target.ptr, (unsigned long long)entry->link_group,
-             entry->is_linked ? " linked" : "", entry->is_opaque ? " opaque" : "");
+             entry->is_linked ? " linked" : "", entry->is_opaque ? " opaque" : "",
+             entry->is_same ? " same" : "");
     return buf_append(&seen->text, str_of(line), err);
 }
 
@@ -191,6 +192,73 @@ TEST(order_parents_and_links_are_checked)
     CHECK(!ACCEPTS(ENTRY(TREE_FILE, "a", .link_group = 1), ENTRY(TREE_FILE, "b", .link_group = 1)));
     CHECK(ACCEPTS(ENTRY(TREE_FILE, "a", .link_group = 1), ENTRY(TREE_FILE, "b", .link_group = 2),
                   ENTRY(TREE_FILE, "c", .link_group = 1, .is_linked = true)));
+}
+
+static const struct tree_entry difference[] = {
+    {.kind = TREE_DIRECTORY, .path = STR("a"), .is_same = true},
+    {.kind = TREE_DIRECTORY, .path = STR("b"), .mode = 0755},
+    {.kind = TREE_FILE, .path = STR("b/one"), .is_same = true, .link_group = 1},
+    {.kind = TREE_FILE, .path = STR("b/two"), .is_same = true, .link_group = 1, .is_linked = true},
+    {.kind = TREE_SYMLINK, .path = STR("c"), .is_same = true},
+};
+
+static bool encode_difference(struct buf *out, struct error *err)
+{
+    bool is_fine = tree_encode_start_difference(out, err);
+
+    for (size_t i = 0; i < COUNT_OF(difference); i++)
+        is_fine = is_fine && tree_encode_entry(out, &difference[i], err);
+    return is_fine && tree_encode_finish(out, err);
+}
+
+static bool decode_difference(struct str bytes, struct seen *seen, struct error *err)
+{
+    AUTO(tree_decoder_finish) struct tree_decoder decoder;
+
+    *seen = (struct seen){.text = {.max = MIB(1)}};
+    tree_decoder_init(&decoder, see_entry, see_bytes, seen);
+    decoder.takes_differences = true;
+    return tree_decode(&decoder, bytes, err) && tree_decode_end(&decoder, err);
+}
+
+TEST(what_is_the_same_is_told_only_to_somebody_who_asked_for_a_difference)
+{
+    AUTO(buf_finish) struct buf out = {.max = MIB(1)};
+    AUTO(seen_finish) struct seen seen = {0}, other = {0}, whole = {0};
+    struct error err;
+
+    CHECK(encode_difference(&out, &err) && decode_difference(buf_str(&out), &seen, &err));
+    CHECK(seen.n_ends == 0);
+    CHECK(str_equal(buf_str(&seen.text), STR("2 a 0 0:0 0 0> group 0 same\n"
+                                             "2 b 755 0:0 0 0> group 0\n"
+                                             "1 b/one 0 0:0 0 0> group 1 same\n"
+                                             "1 b/two 0 0:0 0 0> group 1 linked same\n"
+                                             "3 c 0 0:0 0 0> group 0 same\n")));
+    CHECK(!decode(buf_str(&out), 9, &other, &err));
+    memcpy(out.bytes, "HLMRTR01", TREE_MAGIC_LEN);
+    CHECK(!decode_difference(buf_str(&out), &whole, &err));
+}
+
+TEST(what_is_the_same_has_no_facts_and_nothing_in_it)
+{
+    const struct tree_entry bad[] = {
+        ENTRY(TREE_FILE, "a", .is_same = true, .mode = 0644),
+        ENTRY(TREE_FILE, "a", .is_same = true, .size = 1),
+        ENTRY(TREE_SYMLINK, "a", .is_same = true, .target = STR("b")),
+        ENTRY(TREE_DIRECTORY, "a", .is_same = true, .is_opaque = true),
+        ENTRY(TREE_WHITEOUT, "a", .is_same = true),
+    };
+    AUTO(buf_finish) struct buf out = {.max = MIB(1)};
+    AUTO(seen_finish) struct seen seen = {0};
+    const struct tree_entry folder = ENTRY(TREE_DIRECTORY, "a", .is_same = true);
+    const struct tree_entry inside = ENTRY(TREE_FILE, "a/b", .is_same = true);
+    struct error err;
+
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK(!tree_encode_entry(&out, &bad[i], &err) && out.len == 0);
+    CHECK(tree_encode_start_difference(&out, &err) && tree_encode_entry(&out, &folder, &err) &&
+          tree_encode_entry(&out, &inside, &err) && tree_encode_finish(&out, &err));
+    CHECK(!decode_difference(buf_str(&out), &seen, &err));
 }
 
 TEST(attributes_are_read_back)

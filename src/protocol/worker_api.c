@@ -241,6 +241,7 @@ static const struct json_field sandbox_fields[] = {
     NUMBER("disk_mib", disk_mib, REQUIRED),
     FLAG("internet", internet, REQUIRED),
     TEXTS("deny", deny, OPTIONAL, 256),
+    TEXTS("ports", ports, OPTIONAL, WIRE_PORTS_MAX),
     {0},
 };
 #undef AT
@@ -292,6 +293,21 @@ static const struct json_field build_grant_fields[] = {
 };
 #undef AT
 
+#define AT wire_mount_grant
+static const struct json_field mount_grant_fields[] = {
+    ID("mount_id", mount_id, REQUIRED),
+    ID("workspace_id", workspace_id, REQUIRED),
+    TEXT("project", project, REQUIRED, 64),
+    NUMBER("generation", generation, REQUIRED),
+    NUMBER("idle_ms", idle_ms, REQUIRED),
+    PART("deployment", deployment, REQUIRED, deployment_fields),
+    PART("sandbox", sandbox, REQUIRED, sandbox_fields),
+    ID("base_version_id", base_version_id, OPTIONAL),
+    TEXT("base_manifest", base_manifest, OPTIONAL, DIGEST_MAX),
+    {0},
+};
+#undef AT
+
 #define AT wire_grant
 const struct json_field wire_grant_fields[] = {
     TEXT("kind", kind, REQUIRED, 16),
@@ -306,17 +322,38 @@ const struct json_field wire_grant_fields[] = {
                                           .fields = resume_grant_fields, .present = offsetof(struct wire_grant, has_resume)},
     {"build", JSON_OBJ, offsetof(struct wire_grant, build), OPTIONAL, .fields = build_grant_fields,
                                           .present = offsetof(struct wire_grant, has_build)},
+    {"mount", JSON_OBJ, offsetof(struct wire_grant, mount), OPTIONAL, .fields = mount_grant_fields,
+                                          .present = offsetof(struct wire_grant, has_mount)},
     {0},
 };
 #undef AT
 
 #define AT wire_message
+#define MOUNT_MESSAGE                                                                         \
+    ID("process_id", process_id, OPTIONAL), TEXT("process_kind", process_kind, OPTIONAL, 8),  \
+        TEXTS("command", command, OPTIONAL, WIRE_ARGS_MAX),                                   \
+        TEXT("cwd", cwd, OPTIONAL, WIRE_PATH_MAX), PAIRS("env", env, OPTIONAL, WIRE_ENV_MAX), \
+        NUMBER("cols", cols, OPTIONAL), NUMBER("rows", rows, OPTIONAL),                       \
+        NUMBER("timeout_ms", timeout_ms, OPTIONAL), NUMBER("offset", offset, OPTIONAL),       \
+        TEXT("data", data, OPTIONAL, WIRE_INPUT_MAX), TEXT("signal", signal, OPTIONAL, 8),    \
+        FLAG("capture", capture, OPTIONAL), ID("request_id", request_id, OPTIONAL),           \
+        TEXT("op", op, OPTIONAL, 16), TEXT("path", path, OPTIONAL, WIRE_PATH_MAX),            \
+        NUMBER("length", length, OPTIONAL), TEXT("name", name, OPTIONAL, 64)
+
 static const struct json_field message_fields[] = {
-    NUMBER("cursor", cursor, REQUIRED),  ID("lease_id", lease_id, OPTIONAL),
-    TEXT("type", type, REQUIRED, 32),    TEXT("reason", reason, OPTIONAL, WIRE_TEXT_MAX),
-    FLAG("force", force, OPTIONAL),      ID("wait_id", wait_id, OPTIONAL),
-    RAW("decision", decision, OPTIONAL), {0},
+    NUMBER("cursor", cursor, REQUIRED),
+    ID("lease_id", lease_id, OPTIONAL),
+    TEXT("type", type, REQUIRED, 32),
+    TEXT("reason", reason, OPTIONAL, WIRE_TEXT_MAX),
+    FLAG("force", force, OPTIONAL),
+    ID("wait_id", wait_id, OPTIONAL),
+    RAW("decision", decision, OPTIONAL),
+    MOUNT_MESSAGE,
+    {0},
 };
+
+/* What is kept of a mount's message until it is delivered. */
+const struct json_field wire_message_body_fields[] = {MOUNT_MESSAGE, {0}};
 #undef AT
 
 #define AT wire_poll_answer

@@ -29,6 +29,11 @@ enum {
     WIRE_OPS_MAX = 64,
     WIRE_OP_BODY_MAX = 512 * 1024, /* of a body of 256 KiB, escaped */
     WIRE_MANIFEST_OBJECTS_MAX = 1024,
+    WIRE_PORTS_MAX = 64,
+    WIRE_ARGS_MAX = 128,
+    WIRE_ENV_MAX = 128,
+    WIRE_INPUT_MAX = 384 * 1024, /* base64 of 256 KiB */
+    WIRE_PATH_MAX = 4096,
 };
 
 /* Appends the struct as JSON by its table. Absent optional texts (ptr NULL) are left out. */
@@ -132,7 +137,7 @@ struct wire_heartbeat_answer {
 
 struct wire_poll {
     int64_t epoch, cursor, wait_ms;
-    struct json_list accept; /* struct str: run, resume, build */
+    struct json_list accept; /* struct str: run, resume, build, mount */
     struct wire_room room;
     struct json_list known; /* struct str: lease ids the worker holds */
 };
@@ -154,7 +159,8 @@ struct wire_sandbox {
     struct str image_id, mount_path; /* image_id: as the project names it */
     int64_t vcpus, memory_mib, disk_mib;
     bool internet;
-    struct json_list deny; /* struct str: CIDRs */
+    struct json_list deny;  /* struct str: CIDRs */
+    struct json_list ports; /* struct str: those that may be reached from outside, in decimal */
 };
 struct wire_run_grant {
     struct str run_id, attempt_id, session_id, workspace_id;
@@ -184,21 +190,50 @@ struct wire_build_grant {
     struct json_map env;
     bool no_cache;
 };
+/* A workspace in a sandbox without a run: commands, terminals, files and ports of people. */
+struct wire_mount_grant {
+    struct str mount_id, workspace_id;
+    struct str project; /* its slug */
+    int64_t generation; /* of this writer; lower ones are refused */
+    int64_t idle_ms;    /* without a process, a relay or a request the mount is captured and ends */
+    struct wire_deployment deployment;
+    struct wire_sandbox sandbox;
+    struct str base_version_id, base_manifest; /* absent: the workspace has no version */
+};
 struct wire_grant {
-    struct str kind; /* run | resume | build */
+    struct str kind; /* run | resume | build | mount */
     struct str lease_id, environment_id, project_id;
     int64_t sequence, expires_ms;
     bool has_run, has_resume, has_build; /* a resume has both the run and the resume part */
+    bool has_mount;
     struct wire_run_grant run;
     struct wire_resume_grant resume;
     struct wire_build_grant build;
+    struct wire_mount_grant mount;
 };
 struct wire_message {
     int64_t cursor;
-    struct str lease_id, type; /* cancel | wait_settled | park_now | drain | undrain */
+    struct str lease_id, type; /* cancel | wait_settled | park_now | drain | undrain, or of a mount:
+                                * process_start | _input | _input_close | _resize | _signal |
+                                * _close, mount_stop, file_request, relay_open */
     struct str reason;
     bool force;
     struct str wait_id, decision; /* wait_settled, park_now */
+
+    /* of a mount; delivered at least once, so that process id and offset tell repetitions */
+    struct str process_id, process_kind; /* exec | pty */
+    struct json_list command;            /* struct str; of execs */
+    struct str cwd;                      /* absent: the mount path */
+    struct json_map env;
+    int64_t cols, rows;
+    int64_t timeout_ms; /* for information: the server sends the signals; 0: none */
+    int64_t offset;     /* of the input's first byte; of a file request */
+    struct str data;    /* base64 */
+    struct str signal;  /* TERM | KILL | INT | HUP */
+    bool capture;       /* mount_stop: what changed becomes a version */
+    struct str request_id, op, path;
+    int64_t length;
+    struct str name; /* relay_open */
 };
 struct wire_poll_answer {
     struct json_list grants, messages;
@@ -451,4 +486,6 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_images_gone_fields[], wire_ops_fields[], wire_op_results_fields[],
     wire_checkpoint_begin_fields[], wire_checkpoint_begun_fields[], wire_checkpoint_stage_fields[],
     wire_checkpoint_ready_fields[], wire_checkpoint_abort_fields[],
-    wire_checkpoint_aborted_fields[], wire_resumed_fields[];
+    wire_checkpoint_aborted_fields[], wire_resumed_fields[], wire_message_body_fields[];
+
+#include "protocol/worker_api_mount.h"

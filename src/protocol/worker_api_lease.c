@@ -2,15 +2,13 @@
 #include "protocol/worker_fields.h"
 
 #define AT wire_fence
-static const struct json_field fence_fields[] = {
+const struct json_field wire_fence_fields[] = {
     NUMBER("epoch", epoch, REQUIRED),
     ID("lease_id", lease_id, REQUIRED),
     NUMBER("sequence", sequence, REQUIRED),
     {0},
 };
 #undef AT
-
-#define FENCE PART("fence", fence, REQUIRED, fence_fields)
 
 #define AT wire_begin
 const struct json_field wire_begin_fields[] = {FENCE, {0}};
@@ -157,7 +155,7 @@ const struct json_field wire_failure_fields[] = {
      .present = offsetof(struct parent, has_failure)}
 
 #define AT wire_version
-static const struct json_field version_fields[] = {
+const struct json_field wire_version_fields[] = {
     ID("id", id, REQUIRED),
     TEXT("manifest", manifest, REQUIRED, DIGEST_MAX),
     TEXT("tree_digest", tree_digest, REQUIRED, DIGEST_MAX),
@@ -167,14 +165,6 @@ static const struct json_field version_fields[] = {
     {0},
 };
 #undef AT
-
-#define VERSION(parent)                \
-    {"version",                        \
-     JSON_OBJ,                         \
-     offsetof(struct parent, version), \
-     OPTIONAL,                         \
-     .fields = version_fields,         \
-     .present = offsetof(struct parent, has_version)}
 
 #define AT wire_op
 static const struct json_field op_fields[] = {

@@ -141,6 +141,79 @@ TEST(the_variables_of_a_build_keep_their_names)
               str_equal(got.build.env.pairs[i].value, pairs[i].value));
 }
 
+TEST(a_mount_grant_survives_the_way_there_and_back)
+{
+    const struct str ports[] = {STR("3000"), STR("8080")};
+    const struct wire_grant sent = {
+        .kind = STR("mount"),
+        .lease_id = STR("lease"),
+        .environment_id = STR("env"),
+        .project_id = STR("project"),
+        .has_mount = true,
+        .mount = {.mount_id = STR("mount"),
+                  .workspace_id = STR("workspace"),
+                  .project = STR("main"),
+                  .generation = 4,
+                  .idle_ms = 300000,
+                  .deployment = {STR("deployment"), STR("20260101.1"), {STR("ab"), 10}},
+                  .sandbox = {.id = STR("s"),
+                              .image = STR("sha256:00"),
+                              .mount_path = STR("/workspace"),
+                              .ports = {(void *)(uintptr_t)ports, 2}},
+                  .base_version_id = STR("version")},
+    };
+    struct wire_grant got;
+
+    CHECK(write_text(wire_grant_fields, &sent));
+    CHECK(json_read(buf_str(&text), wire_grant_fields, &got, sizeof got, &arena, &err));
+    CHECK(got.has_mount && !got.has_run && got.mount.generation == 4);
+    CHECK(got.mount.idle_ms == 300000 && got.mount.sandbox.ports.n == 2);
+    CHECK(str_equal(((const struct str *)got.mount.sandbox.ports.items)[1], ports[1]));
+    CHECK(str_equal(got.mount.base_version_id, sent.mount.base_version_id));
+    CHECK(!got.mount.base_manifest.ptr);
+}
+
+TEST(a_message_to_a_mount_is_kept_without_its_cursor)
+{
+    const struct wire_message sent = {
+        .cursor = 7,
+        .lease_id = STR("l"),
+        .type = STR("process_input"),
+        .process_id = STR("p"),
+        .offset = 5,
+        .data = STR("aGk="),
+    };
+    struct wire_message got;
+
+    CHECK(write_text(wire_message_body_fields, &sent));
+    CHECK(json_read(buf_str(&text), wire_message_body_fields, &got, sizeof got, &arena, &err));
+    CHECK(got.cursor == 0 && !got.type.ptr && got.offset == 5);
+    CHECK(str_equal(got.process_id, sent.process_id) && str_equal(got.data, sent.data));
+    CHECK(!json_read(STR("{\"cursor\":1}"), wire_message_body_fields, &got, sizeof got, &arena,
+                     &err));
+}
+
+TEST(output_and_states_of_programs_come_in_one_message)
+{
+    const struct wire_process_chunk chunks[] = {
+        {STR("p"), STR("stdout"), 3, 1000, {0}, 12}
+    };
+    const struct wire_process_state states[] = {
+        {.process_id = STR("p"), .state = STR("exited"), .exit_code = 4}
+    };
+    const struct wire_process message = {
+        .fence = {1, 1, STR("l")},
+        .chunks = {(void *)(uintptr_t)chunks, 1},
+        .processes = {(void *)(uintptr_t)states, 1},
+    };
+
+    CHECK(write_text(wire_process_fields, &message));
+    CHECK(is_text("{\"fence\":{\"epoch\":1,\"lease_id\":\"l\",\"sequence\":1},\"chunks\":["
+                  "{\"process_id\":\"p\",\"stream\":\"stdout\",\"offset\":3,"
+                  "\"observed_ms\":1000,\"len\":12}],\"processes\":[{\"process_id\":\"p\","
+                  "\"state\":\"exited\",\"pid\":0,\"exit_code\":4,\"input_offset\":0}]}"));
+}
+
 TEST(an_unknown_field_is_refused)
 {
     struct wire_drained got;

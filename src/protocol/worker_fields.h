@@ -26,4 +26,14 @@
 
 enum { LEASES_MAX = 1024, SECRET_MAX = 128, DIGEST_MAX = 80, NAME_MAX_LEN = 512 };
 
-extern const struct json_field wire_object_fields[];
+extern const struct json_field wire_object_fields[], wire_fence_fields[], wire_version_fields[];
+
+#define FENCE PART("fence", fence, REQUIRED, wire_fence_fields)
+
+#define VERSION(parent)                \
+    {"version",                        \
+     JSON_OBJ,                         \
+     offsetof(struct parent, version), \
+     OPTIONAL,                         \
+     .fields = wire_version_fields,    \
+     .present = offsetof(struct parent, has_version)}

@@ -245,11 +245,12 @@ static bool bearer_of(struct str value, struct str *token)
     return true;
 }
 
-/* A cookie comes along by itself, so a change by cookie must come from our own pages. */
+/* A cookie comes along by itself, so a change by cookie must come from our own pages, and so must
+ * a WebSocket, whose answers any page could read. */
 static bool origin_is_ours(const struct call *call, struct error *err)
 {
     enum http_method method = call->request->method;
-    if (method == METHOD_GET || method == METHOD_HEAD)
+    if ((method == METHOD_GET || method == METHOD_HEAD) && !call->request->upgrade)
         return true;
     return session_check_origin(call, true, err);
 }
@@ -284,6 +285,8 @@ static bool satisfies(const struct caller *caller, int needs)
         return reads;
     if (needs == NEED_SANDBOX_READ)
         return reads || may_any_workspace(caller);
+    if (needs == NEED_ANY_WORKSPACE)
+        return may_any_workspace(caller);
     if (needs == NEED_RUN_AND_VERSIONS)
         return caller_may(caller, PERM_RUNS_READ) &&
                caller_may(caller, PERM_WORKSPACE_VERSIONS_READ);

@@ -18,6 +18,7 @@ enum need {
     NEED_DEPLOY_OR_READ,          /* tasks:deploy or runs:read */
     NEED_SANDBOX_READ,            /* those, or any workspace permission */
     NEED_RUN_AND_VERSIONS,        /* runs:read and workspace-versions:read */
+    NEED_ANY_WORKSPACE,           /* any workspace permission */
     NEED_PUBLIC_GRANT,            /* one of what public access tokens are for */
     NEED_COUNT,
 };

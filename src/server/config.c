@@ -12,6 +12,7 @@
 enum {
     DATABASE_POOL_MAX = 256,
     DISPATCHES_MAX = 1000,
+    VERSIONS_MAX = 100000,
     SETUP_TOKEN_MIN = 16,
     SETUP_TOKEN_MAX = 128,
     DAY_MS = 24 * 3600 * 1000
@@ -47,6 +48,7 @@ static const char *const known_variables[] = {
     "HELMR_WORKER_BOOTSTRAP_TOKEN",
     "HELMR_WORKER_GROUPS",
     "HELMR_WAIT_HOT_TIME",
+    "HELMR_WORKSPACE_IDLE_TIMEOUT",
     "HELMR_LEASE_TTL",
     "HELMR_RUN_MAX_DISPATCHES",
     "HELMR_CANCEL_GRACE",
@@ -55,6 +57,7 @@ static const char *const known_variables[] = {
     "HELMR_LOG_RETENTION",
     "HELMR_CHECKPOINT_RETENTION",
     "HELMR_VERSION_RETENTION",
+    "HELMR_VERSIONS_KEPT",
     "HELMR_LOG_LEVEL",
     "HELMR_LOG_FORMAT",
     "HELMR_CONTROL_URL",
@@ -276,10 +279,15 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
            read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
            read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&
+           read_duration(env, "HELMR_WORKSPACE_IDLE_TIMEOUT", 1000, 300000,
+                         &config->workspace_idle_ms, err) &&
            read_duration(env, "HELMR_SCHEDULE_JITTER", 0, 30000, &config->schedule_jitter_ms,
                          err) &&
            read_duration(env, "HELMR_CHECKPOINT_RETENTION", 0, DAY_MS,
                          &config->checkpoint_retention_ms, err) &&
+           read_duration(env, "HELMR_VERSION_RETENTION", 0, 0, &config->version_retention_ms,
+                         err) &&
+           env_int(env, "HELMR_VERSIONS_KEPT", 1, VERSIONS_MAX, 10, &config->versions_kept, err) &&
            env_int(env, "HELMR_RUN_MAX_DISPATCHES", 1, DISPATCHES_MAX, 10, &config->max_dispatches,
                    err) &&
            env_secret(env, "HELMR_MASTER_KEY", &config->master_key, err) &&

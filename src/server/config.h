@@ -30,7 +30,10 @@ struct server_config {
     int64_t lease_ttl_ms, cancel_grace_ms, max_dispatches;
     int64_t schedule_jitter_ms;      /* most that a schedule fires late by its own offset */
     int64_t hot_time_ms;             /* before a pending wait is parked */
-    int64_t checkpoint_retention_ms; /* after the wait's release */
+    int64_t workspace_idle_ms;       /* after which an unused mount is captured and ends */
+    int64_t checkpoint_retention_ms; /* after the wait's release; of versions beside it, too */
+    int64_t version_retention_ms;    /* of other versions; 0: for ever */
+    int64_t versions_kept;           /* of those the newest of a workspace stay, however old */
     enum log_level log_level;
     enum log_format log_format;
     struct secret master_key;         /* as configured: base64 of 32 bytes; unset: the key file */

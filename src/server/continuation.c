@@ -168,6 +168,7 @@ static bool is_refusal(const struct error *err)
         ERR_TASK_NOT_FOUND,    ERR_TASK_NOT_DEPLOYED,     ERR_QUEUE_NOT_DECLARED,
         ERR_SECRET_MISSING,    ERR_WORKSPACE_NOT_FOUND,   ERR_WORKSPACE_INACTIVE,
         ERR_WORKSPACE_SANDBOX, ERR_WORKSPACE_RESOURCES,   ERR_SESSION_WITHOUT_RUN,
+        ERR_WORKSPACE_RECOVERY,
     };
 
     for (size_t i = 0; i < COUNT_OF(codes); i++)

@@ -77,7 +77,8 @@ static bool store_tree(struct test_worker *worker, const struct sample *samples,
     const struct object_backend backend = {.arg = worker, .put = worker_put_sealed};
     AUTO(key_ring_finish) struct key_ring ring = {0};
     bool fine = keys_ring(&worker->service->server->keys, &ring, err);
-    struct tree_writer *writer = tree_writer_create(&(struct tree_plan){&backend, &ring.keys});
+    struct tree_writer *writer =
+        tree_writer_create(&(struct tree_plan){&backend, &ring.keys, NULL});
 
     for (size_t i = 0; i < n && fine; i++)
         fine = add(writer, &samples[i], err);

@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "server/event.h"
 #include "server/lease.h"
+#include "server/mount_store.h"
 #include "server/queue.h"
 #include "server/resume.h"
 #include "server/worker_plane.h"
@@ -40,32 +41,58 @@ static bool insert_lease(struct claim *claim, struct tx *tx, const struct rows *
                          const char *lease_id, int64_t attempt, int64_t sequence, struct error *err)
 {
     int64_t now = time_now_ms();
-    bool is_build = str_equal(column(item, CLAIM_NEXT_KIND), STR("build"));
+    struct str kind = column(item, CLAIM_NEXT_KIND);
 
     return STORE(tx, &lease_insert, NULL, NULL, err, V_TEXT(lease_id),
-                 V_TEXT(is_build ? "build" : "run"), V_STR(column(item, CLAIM_NEXT_SUBJECT_ID)),
+                 V_STR(str_equal(kind, STR("resume")) ? STR("run") : kind),
+                 V_STR(column(item, CLAIM_NEXT_SUBJECT_ID)),
                  V_STR(column(item, CLAIM_NEXT_ENVIRONMENT_ID)),
                  V_STR(column(item, CLAIM_NEXT_LANE_ID)), V_INT(attempt), V_INT(sequence),
                  V_TEXT(claim->worker_id), V_INT(claim->epoch), V_INT(now),
                  V_INT(now + claim->server->config->lease_ttl_ms), V_INT(now + ASSIGNED_MS));
 }
 
-/* Moves the subject out of the queue; *moved is false when somebody else was faster. */
-static bool lease_subject(struct claim *claim, struct tx *tx, const struct rows *item,
-                          const char *lease_id, bool *moved, struct wakes *wakes, struct error *err)
+static bool lease_build(struct claim *claim, struct tx *tx, const struct rows *item,
+                        const char *lease_id, bool *moved, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &build_lease, claim->arena, &rows, err,
+               *row_value(item, 0, CLAIM_NEXT_SUBJECT_ID), V_INT(time_now_ms())))
+        return false;
+    *moved = rows.n_rows == 1;
+    return !*moved ||
+           insert_lease(claim, tx, item, lease_id, row_int(&rows, 0, BUILD_LEASE_BUILD_NUMBER),
+                        row_int(&rows, 0, BUILD_LEASE_LEASE_SEQUENCE), err);
+}
+
+static bool lease_mount(struct claim *claim, struct tx *tx, const struct rows *item,
+                        const char *lease_id, bool *moved, struct wakes *wakes, struct error *err)
+{
+    int64_t attempt, sequence;
+
+    return mount_give(tx, row_text(item, 0, CLAIM_NEXT_SUBJECT_ID), lease_id, claim->worker_id,
+                      claim->arena, moved, &attempt, &sequence, wakes, err) &&
+           (!*moved || insert_lease(claim, tx, item, lease_id, attempt, sequence, err));
+}
+
+/* The run is the newest writer of its workspace: an older one publishes nothing any more. */
+static bool fence_workspace(struct claim *claim, struct tx *tx, const char *run_id,
+                            struct error *err)
+{
+    struct rows rows;
+
+    return STORE(tx, &run_raise, claim->arena, &rows, err, V_TEXT(run_id)) &&
+           (rows.n_rows == 0 || STORE(tx, &run_set_generation, NULL, NULL, err, V_TEXT(run_id),
+                                      *row_value(&rows, 0, RUN_RAISE_FENCING_GENERATION)));
+}
+
+static bool lease_run(struct claim *claim, struct tx *tx, const struct rows *item,
+                      const char *lease_id, bool *moved, struct wakes *wakes, struct error *err)
 {
     const char *subject = row_text(item, 0, CLAIM_NEXT_SUBJECT_ID);
     struct rows rows;
 
-    if (str_equal(column(item, CLAIM_NEXT_KIND), STR("build"))) {
-        if (!STORE(tx, &build_lease, claim->arena, &rows, err, V_TEXT(subject),
-                   V_INT(time_now_ms())))
-            return false;
-        *moved = rows.n_rows == 1;
-        return !*moved ||
-               insert_lease(claim, tx, item, lease_id, row_int(&rows, 0, BUILD_LEASE_BUILD_NUMBER),
-                            row_int(&rows, 0, BUILD_LEASE_LEASE_SEQUENCE), err);
-    }
     if (!STORE(tx, &run_lease, claim->arena, &rows, err, V_TEXT(subject),
                V_TEXT(run_state_name(RUN_QUEUED)), V_TEXT(run_state_name(RUN_LEASED)),
                V_INT(time_now_ms())))
@@ -74,14 +101,28 @@ static bool lease_subject(struct claim *claim, struct tx *tx, const struct rows 
     if (!*moved)
         return true;
     wakes_add(wakes, "run:", subject);
-    if (str_equal(column(item, CLAIM_NEXT_KIND), STR("resume")) &&
-        !resume_take(tx, subject, lease_id, err))
+    if (!fence_workspace(claim, tx, subject, err) ||
+        (str_equal(column(item, CLAIM_NEXT_KIND), STR("resume")) &&
+         !resume_take(tx, subject, lease_id, err)))
         return false;
     int64_t attempt = row_int(&rows, 0, RUN_LEASE_ATTEMPT);
     return insert_lease(claim, tx, item, lease_id, attempt,
                         row_int(&rows, 0, RUN_LEASE_LEASE_SEQUENCE), err) &&
            assigned_event(tx, subject, lease_id, claim->worker_id, attempt,
                           row_int(&rows, 0, RUN_LEASE_DISPATCHES), err);
+}
+
+/* Moves the subject out of the queue; *moved is false when somebody else was faster. */
+static bool lease_subject(struct claim *claim, struct tx *tx, const struct rows *item,
+                          const char *lease_id, bool *moved, struct wakes *wakes, struct error *err)
+{
+    struct str kind = column(item, CLAIM_NEXT_KIND);
+
+    if (str_equal(kind, STR("build")))
+        return lease_build(claim, tx, item, lease_id, moved, err);
+    if (str_equal(kind, STR("mount")))
+        return lease_mount(claim, tx, item, lease_id, moved, wakes, err);
+    return lease_run(claim, tx, item, lease_id, moved, wakes, err);
 }
 
 static void take_room(struct claim *claim)
@@ -92,10 +133,12 @@ static void take_room(struct claim *claim)
         claim->room.build_slots--;
         return;
     }
+    const struct wire_sandbox *sandbox =
+        grant->has_mount ? &grant->mount.sandbox : &grant->run.sandbox;
     claim->room.slots--;
-    claim->room.cpu_millis -= grant->run.sandbox.vcpus * 1000;
-    claim->room.memory_mib -= grant->run.sandbox.memory_mib;
-    claim->room.disk_mib -= grant->run.sandbox.disk_mib;
+    claim->room.cpu_millis -= sandbox->vcpus * 1000;
+    claim->room.memory_mib -= sandbox->memory_mib;
+    claim->room.disk_mib -= sandbox->disk_mib;
 }
 
 static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, struct error *err)
@@ -103,15 +146,17 @@ static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, str
     bool runs = claim->runs && claim->room.slots > 0;
     bool resumes = claim->resumes && claim->compat && claim->room.slots > 0;
     bool builds = claim->builds && claim->room.build_slots > 0;
+    bool mounts = claim->mounts && claim->room.slots > 0;
 
     *item = (struct rows){0};
-    if (!runs && !resumes && !builds)
+    if (!runs && !resumes && !builds && !mounts)
         return true;
     return STORE(tx, &claim_next, claim->arena, item, err, V_TEXT(claim->group_id), V_INT(runs),
                  V_INT(builds), V_INT(claim->room.cpu_millis), V_INT(claim->room.memory_mib),
                  V_INT(claim->room.disk_mib), V_INT(claim->grade),
                  V_TEXT(claim->arch ? claim->arch : ""), V_INT(resumes),
-                 V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""));
+                 V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""),
+                 V_INT(mounts));
 }
 
 bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err)

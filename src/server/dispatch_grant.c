@@ -12,7 +12,7 @@ static struct str column(const struct rows *rows, size_t at)
     return row_str(rows, 0, at);
 }
 
-/* network: {"internet": bool, "deny": [CIDR …], …} */
+/* network: {"internet": bool, "deny": [CIDR …], "ports": [number …]} */
 static void read_network(struct str network, struct arena *arena, struct wire_sandbox *sandbox)
 {
     size_t n = json_count(network, "deny");
@@ -24,6 +24,12 @@ static void read_network(struct str network, struct arena *arena, struct wire_sa
     for (size_t i = 0; i < n; i++)
         json_find_text(network, arena_printf(arena, "deny.%zu", i), arena, &deny[i]);
     sandbox->deny = (struct json_list){deny, n};
+    n = json_count(network, "ports");
+    n = n < WIRE_PORTS_MAX ? n : WIRE_PORTS_MAX;
+    struct str *ports = arena_array(arena, n + 1, sizeof *ports);
+    for (size_t i = 0; i < n; i++)
+        json_find_raw(network, arena_printf(arena, "ports.%zu", i), arena, &ports[i]);
+    sandbox->ports = (struct json_list){ports, n};
 }
 
 /* A try has no row id of its own: the run's id, with the number of the try as its last digits. */
@@ -164,6 +170,48 @@ static bool resume_grant_of(struct claim *claim, struct tx *tx, const char *leas
     return true;
 }
 
+static bool mount_grant_of(struct claim *claim, struct tx *tx, const char *lease_id,
+                           struct wire_grant *grant, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &mount_grant, claim->arena, &rows, err, V_TEXT(lease_id)))
+        return false;
+    if (rows.n_rows == 0)
+        return true;
+    *grant = (struct wire_grant){
+        .kind = STR("mount"),
+        .lease_id = column(&rows, MOUNT_GRANT_LEASE_ID),
+        .environment_id = column(&rows, MOUNT_GRANT_ENVIRONMENT_ID),
+        .project_id = column(&rows, MOUNT_GRANT_PROJECT_ID),
+        .sequence = row_int(&rows, 0, MOUNT_GRANT_SEQUENCE),
+        .expires_ms = row_int(&rows, 0, MOUNT_GRANT_EXPIRES_MS),
+        .has_mount = true,
+    };
+    grant->mount = (struct wire_mount_grant){
+        .mount_id = column(&rows, MOUNT_GRANT_MOUNT_ID),
+        .workspace_id = column(&rows, MOUNT_GRANT_WORKSPACE_ID),
+        .project = column(&rows, MOUNT_GRANT_PROJECT_SLUG),
+        .generation = row_int(&rows, 0, MOUNT_GRANT_FENCING_GENERATION),
+        .idle_ms = claim->server->config->workspace_idle_ms,
+        .deployment = {column(&rows, MOUNT_GRANT_DEPLOYMENT_ID),
+                       column(&rows, MOUNT_GRANT_VERSION),
+                       {column(&rows, MOUNT_GRANT_BUNDLE_DIGEST),
+                        row_int(&rows, 0, MOUNT_GRANT_BUNDLE_BYTES)}},
+        .sandbox = {.id = column(&rows, MOUNT_GRANT_SANDBOX_ID),
+                       .image = column(&rows, MOUNT_GRANT_IMAGE_DIGEST),
+                       .image_id = column(&rows, MOUNT_GRANT_IMAGE_ID),
+                       .mount_path = column(&rows, MOUNT_GRANT_MOUNT_PATH),
+                       .vcpus = row_int(&rows, 0, MOUNT_GRANT_CPU_MILLIS) / 1000,
+                       .memory_mib = row_int(&rows, 0, MOUNT_GRANT_MEMORY_MIB),
+                       .disk_mib = row_int(&rows, 0, MOUNT_GRANT_DISK_MIB)},
+        .base_version_id = column(&rows, MOUNT_GRANT_BASE_VERSION_ID),
+        .base_manifest = column(&rows, MOUNT_GRANT_BASE_MANIFEST),
+    };
+    read_network(column(&rows, MOUNT_GRANT_NETWORK), claim->arena, &grant->mount.sandbox);
+    return true;
+}
+
 bool dispatch_has_place(const struct claim *claim)
 {
     return claim->n_grants < claim->max_grants && claim->n_bytes < PAYLOADS_MAX;
@@ -178,9 +226,10 @@ bool dispatch_grant(struct claim *claim, struct tx *tx, const char *lease_id, st
     *grant = (struct wire_grant){0};
     if (!run_grant_of(claim, tx, lease_id, grant, err) ||
         (grant->has_run ? !resume_grant_of(claim, tx, lease_id, grant, err)
-                        : !build_grant_of(claim, tx, lease_id, grant, err)))
+                        : !build_grant_of(claim, tx, lease_id, grant, err)) ||
+        (!grant->has_run && !grant->has_build && !mount_grant_of(claim, tx, lease_id, grant, err)))
         return false;
-    if (!grant->has_run && !grant->has_build)
+    if (!grant->has_run && !grant->has_build && !grant->has_mount)
         return error_set(err, ERR_INTERNAL, "lease %s has no subject", lease_id);
     claim->n_grants++;
     claim->n_bytes += grant->run.payload.len + grant->resume.decision.len;

@@ -87,6 +87,16 @@ route_handler run_cancel, run_fork;
 route_handler run_events;
 route_handler run_diff_get;
 route_handler workspace_diff_get;
+route_handler workspace_list_get, workspace_create_post, workspace_one_get, workspace_patch,
+    workspace_delete_one, version_list_get, version_one_get, version_restore_post;
+route_handler files_list_get, files_stat_get, files_content_get, files_archive_get;
+route_handler files_content_put, files_delete, files_move_post, files_directory_post,
+    files_archive_put;
+route_handler workspace_materialize_post, workspace_stop_post;
+route_handler exec_create_post, exec_list_get, exec_one_get, exec_stdin_post, exec_stdin_close_post,
+    exec_terminate_post, exec_stdout_get, exec_stderr_get;
+route_handler pty_create_post, pty_list_get, pty_one_get, pty_input_post, pty_resize_post,
+    pty_close_post, pty_output_get;
 route_handler run_logs;
 route_handler run_waits_get;
 

@@ -8,6 +8,7 @@
 #include "server/caller.h"
 #include "server/deployment_store.h"
 #include "server/event.h"
+#include "server/mount_store.h"
 #include "server/queue.h"
 #include "server/resume.h"
 #include "store/queries.h"
@@ -17,6 +18,17 @@ static void copy_id(char to[ID_TEXT], const struct rows *rows, size_t column)
     const char *text = row_text(rows, 0, column);
 
     snprintf(to, ID_TEXT, "%s", text ? text : "");
+}
+
+static const char *const subject_names[] = {"run", "build", "mount"};
+
+static enum lease_subject subject_of(struct str kind)
+{
+    enum lease_subject subject = SUBJECT_RUN;
+
+    while (subject < SUBJECT_MOUNT && !str_equal(kind, str_of(subject_names[subject])))
+        subject++;
+    return subject;
 }
 
 bool lease_load(struct tx *tx, const char *id, struct arena *arena, struct lease_row *lease,
@@ -29,9 +41,7 @@ bool lease_load(struct tx *tx, const char *id, struct arena *arena, struct lease
     if (rows.n_rows == 0)
         return error_set(err, ERR_LEASE_STALE, "there is no lease %s", id);
     *lease = (struct lease_row){
-        .subject = str_equal(row_str(&rows, 0, LEASE_LOCK_SUBJECT_KIND), STR("build"))
-                       ? SUBJECT_BUILD
-                       : SUBJECT_RUN,
+        .subject = subject_of(row_str(&rows, 0, LEASE_LOCK_SUBJECT_KIND)),
         .attempt = row_int(&rows, 0, LEASE_LOCK_ATTEMPT),
         .sequence = row_int(&rows, 0, LEASE_LOCK_SEQUENCE),
         .epoch = row_int(&rows, 0, LEASE_LOCK_EPOCH),
@@ -86,8 +96,8 @@ bool lease_open(struct tx *tx, struct call *call, const struct wire_fence *fence
 
 bool lease_is_for(const struct lease_row *lease, enum lease_subject subject, struct error *err)
 {
-    return lease->subject == subject || error_set(err, ERR_INVALID, "the lease is of a %s",
-                                                  lease->subject == SUBJECT_RUN ? "run" : "build");
+    return lease->subject == subject ||
+           error_set(err, ERR_INVALID, "the lease is of a %s", subject_names[lease->subject]);
 }
 
 bool lease_load_run(struct tx *tx, const struct lease_row *lease, struct arena *arena,
@@ -280,6 +290,8 @@ bool lease_give_back(struct server *server, struct tx *tx, struct lease_row *lea
     if (lease->subject == SUBJECT_BUILD)
         return deployment_give_back(tx, lease->subject_id, lease->lane_id, fault->reason,
                                     fault->text, wakes, err);
+    if (lease->subject == SUBJECT_MOUNT)
+        return mount_give_back(server, tx, lease, fault, false, wakes, err);
     return lease_deliver_again(server, tx, lease, fault, wakes, err);
 }
 

@@ -11,7 +11,7 @@
 #include "server/context.h"
 #include "server/run_store.h"
 
-enum lease_subject { SUBJECT_RUN, SUBJECT_BUILD };
+enum lease_subject { SUBJECT_RUN, SUBJECT_BUILD, SUBJECT_MOUNT };
 
 struct lease_row {
     char id[ID_TEXT], subject_id[ID_TEXT], environment_id[ID_TEXT], lane_id[ID_TEXT];
@@ -33,7 +33,7 @@ bool lease_load(struct tx *tx, const char *id, struct arena *arena, struct lease
 bool lease_open(struct tx *tx, struct call *call, const struct wire_fence *fence, bool may_be_over,
                 struct lease_row *lease, struct error *err) MUST_USE;
 
-/* ERR_INVALID when the route is for the other kind. */
+/* ERR_INVALID when the route is for another kind. */
 bool lease_is_for(const struct lease_row *lease, enum lease_subject subject,
                   struct error *err) MUST_USE;
 

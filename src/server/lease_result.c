@@ -10,6 +10,7 @@
 #include "server/images.h"
 #include "server/input.h"
 #include "server/lease.h"
+#include "server/quota.h"
 #include "server/versions.h"
 #include "server/wait_store.h"
 #include "server/worker_plane.h"
@@ -208,6 +209,34 @@ static bool publish_version(struct result *result, struct error *err)
                            succeeds ? VERSION_USER : VERSION_SYSTEM, &result->wakes, err);
 }
 
+/* What does not fit into its environment is no result: a success becomes a failure that says so,
+ * and what a failure leaves is not kept. Decided before anything is written. */
+static bool check_room(struct result *result, struct error *err)
+{
+    struct wire_complete *wanted = &result->wanted;
+    struct error why;
+    bool fits = true;
+
+    if (wanted->has_version && !quota_has_room(result->tx, result->run.environment_id,
+                                               &wanted->version.objects, &fits, &why, err))
+        return false;
+    if (fits)
+        return true;
+    wanted->has_version = false;
+    if (!str_equal(wanted->outcome, STR("succeeded")))
+        return true;
+    wanted->outcome = STR("failed");
+    wanted->exit_code = 1;
+    wanted->output = (struct str){0};
+    wanted->has_failure = true;
+    wanted->failure = (struct wire_failure){
+        .layer = STR("guest_runtime"),
+        .failure_kind = STR("quota_exceeded"),
+        .message = arena_str(result->call->arena, str_of(why.text)),
+    };
+    return true;
+}
+
 /* A program may end while it waits, by an exit or because it does not need the answer. */
 static bool leave_wait(struct result *result, struct error *err)
 {
@@ -219,9 +248,11 @@ static bool leave_wait(struct result *result, struct error *err)
 
 static bool complete(struct result *result, struct error *err)
 {
+    if (!result_is_sound(result, err) || !check_room(result, err))
+        return false;
     const char *outcome = arena_text(result->call->arena, result->wanted.outcome);
 
-    return result_is_sound(result, err) && logs_are_whole(result, err) && leave_wait(result, err) &&
+    return logs_are_whole(result, err) && leave_wait(result, err) &&
            lease_apply(result->tx, &result->lease, lease_event_of(result->wanted.outcome), 0,
                        err) &&
            finish_attempt(result, err) &&

@@ -4,6 +4,7 @@
 #include "server/deployment_store.h"
 #include "server/event.h"
 #include "server/lease.h"
+#include "server/mount_store.h"
 #include "server/task_secrets.h"
 #include "server/wait_store.h"
 #include "server/worker_plane.h"
@@ -173,24 +174,38 @@ static bool start_run(struct lease_call *open, const struct wire_start *start, i
            started_event(open, start, err) && phase_events(open, start, err);
 }
 
-static bool record_start(struct lease_call *open, const struct wire_start *start, struct error *err)
+/* A mount has no end of its own: it lasts while it is used. */
+static bool start_subject(struct lease_call *open, const struct wire_start *start, int64_t *hard_ms,
+                          struct error *err)
 {
-    int64_t now = time_now_ms(), hard_ms = now + BUILD_MS;
-    struct lease_row *lease = &open->lease;
-
+    const struct lease_row *lease = &open->lease;
     const struct deployment_builder builder = {lease->worker_id, lease->id, start->engine,
                                                start->grade};
 
+    switch (lease->subject) {
+    case SUBJECT_RUN: return start_run(open, start, hard_ms, err);
+    case SUBJECT_MOUNT:
+        return STORE(open->tx, &mount_set_started, NULL, NULL, err, V_TEXT(lease->subject_id),
+                     V_STR(start->engine), V_STR(start->grade), V_INT(start->accelerated),
+                     V_INT(time_now_ms()));
+    case SUBJECT_BUILD: break;
+    }
+    *hard_ms = time_now_ms() + BUILD_MS;
+    return deployment_start_build(open->tx, lease->subject_id, &builder, &open->wakes, err);
+}
+
+static bool record_start(struct lease_call *open, const struct wire_start *start, struct error *err)
+{
+    int64_t now = time_now_ms(), hard_ms = 0;
+    struct lease_row *lease = &open->lease;
+
     if (!lease_apply(open->tx, lease, LEASE_START, 0, err))
         return false;
-    bool moved =
-        lease->subject == SUBJECT_RUN
-            ? start_run(open, start, &hard_ms, err)
-            : deployment_start_build(open->tx, lease->subject_id, &builder, &open->wakes, err);
+    bool moved = start_subject(open, start, &hard_ms, err);
     lease->expires_ms = now + open->server->config->lease_ttl_ms;
     lease->hard_deadline_ms = hard_ms;
     return moved && STORE(open->tx, &lease_set_started, NULL, NULL, err, V_TEXT(lease->id),
-                          V_INT(now), V_INT(lease->expires_ms), V_INT(hard_ms));
+                          V_INT(now), V_INT(lease->expires_ms), hard_ms ? V_INT(hard_ms) : V_NULL);
 }
 
 bool lease_start_post(struct call *call, struct response *res, struct error *err)
@@ -256,6 +271,12 @@ static bool fail_preparation(struct lease_call *open, const struct wire_reject *
                             &open->wakes, err);
 }
 
+static bool fail_mount(struct lease_call *open, const struct lease_fault *fault, struct error *err)
+{
+    return lease_apply(open->tx, &open->lease, LEASE_REJECT_FINAL, 0, err) &&
+           mount_give_back(open->server, open->tx, &open->lease, fault, true, &open->wakes, err);
+}
+
 bool lease_reject_post(struct call *call, struct response *res, struct error *err)
 {
     AUTO(finish_call) struct lease_call open = {0};
@@ -276,11 +297,12 @@ bool lease_reject_post(struct call *call, struct response *res, struct error *er
         .is_damaged = !wanted.retryable && str_equal(wanted.code, STR("checkpoint_invalid")),
     };
     /* A build's own faults are completed, not rejected: what comes here is tried again. */
-    bool is_final = !wanted.retryable && open.lease.subject == SUBJECT_RUN &&
+    bool is_final = !wanted.retryable && open.lease.subject != SUBJECT_BUILD &&
                     open.lease.state == LEASE_STARTING && !fault.is_damaged;
-    bool moved = is_final
-                     ? fail_preparation(&open, &wanted, err)
-                     : lease_give_back(open.server, open.tx, &open.lease, &fault, &open.wakes, err);
+    bool moved = !is_final
+                     ? lease_give_back(open.server, open.tx, &open.lease, &fault, &open.wakes, err)
+                 : open.lease.subject == SUBJECT_RUN ? fail_preparation(&open, &wanted, err)
+                                                     : fail_mount(&open, &fault, err);
     return moved && commit(&open, err) && worker_answer_nothing(res, err);
 }
 

@@ -48,6 +48,12 @@ static bool read_cursor(const struct call *call, struct page *page, struct str t
 bool page_begin(struct call *call, const char *list, struct str filter, bool is_ascending,
                 struct page *page, struct error *err)
 {
+    return page_begin_with(call, list, filter, is_ascending, PAGE_DEFAULT, page, err);
+}
+
+bool page_begin_with(struct call *call, const char *list, struct str filter, bool is_ascending,
+                     int64_t otherwise, struct page *page, struct error *err)
+{
     *page = (struct page){.is_ascending = is_ascending};
     snprintf(page->at, sizeof page->at, "%s", is_ascending ? "" : "~");
 
@@ -65,7 +71,7 @@ bool page_begin(struct call *call, const char *list, struct str filter, bool is_
 
     struct str cursor;
     bool found = false;
-    if (!call_query_int(call, "limit", 1, PAGE_MAX, PAGE_DEFAULT, &page->limit, err) ||
+    if (!call_query_int(call, "limit", 1, PAGE_MAX, otherwise, &page->limit, err) ||
         !call_query(call, "cursor", &cursor, &found, err))
         return false;
     return !found || read_cursor(call, page, cursor, err);

@@ -22,6 +22,10 @@ struct page {
 bool page_begin(struct call *call, const char *list, struct str filter, bool is_ascending,
                 struct page *page, struct error *err) MUST_USE;
 
+/* The same with another limit for those who name none. */
+bool page_begin_with(struct call *call, const char *list, struct str filter, bool is_ascending,
+                     int64_t otherwise, struct page *page, struct error *err) MUST_USE;
+
 /* Rows to ask for: one more than the limit, to know whether there are more. */
 static inline int64_t page_rows(const struct page *page)
 {

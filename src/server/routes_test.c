@@ -33,6 +33,7 @@ static const char *needs_name(int needs)
     case NEED_ANY_CALLER: return "session or key";
     case NEED_DEPLOY_OR_READ: return "tasks:deploy or runs:read";
     case NEED_SANDBOX_READ: return "runs:read, tasks:deploy or any workspace permission";
+    case NEED_ANY_WORKSPACE: return "any workspace permission";
     case NEED_RUN_AND_VERSIONS: return "runs:read and workspace-versions:read";
     case NEED_PUBLIC_GRANT:
         return "tokens:complete, session-input:send or session-streams:read, by the scope";

@@ -260,6 +260,8 @@ static int64_t sweep_since(struct server *server, int64_t last)
     sweep_waits(&pass);
     sweep_sessions(&pass);
     sweep_checkpoints(&pass);
+    sweep_workspaces(&pass);
+    sweep_mounts(&pass);
     if (sweep_is_time(&pass, SCHEDULES_MS))
         schedules_fire(server, now);
     sweep_queue(&pass);

@@ -33,5 +33,11 @@ void sweep_waits(struct pass *pass);
 /* Sessions whose time is over, and those that are to go on. */
 void sweep_sessions(struct pass *pass);
 
+/* Workspaces that are being deleted, and versions that are kept no longer. */
+void sweep_workspaces(struct pass *pass);
+
+/* Mounts and programs whose time is over, and programs that are to be signalled. */
+void sweep_mounts(struct pass *pass);
+
 /* What lost workers left, what is to be parked, what is kept no longer. */
 void sweep_checkpoints(struct pass *pass);

@@ -44,7 +44,9 @@ static void configure(struct service *service)
         .lease_ttl_ms = 60000,
         .cancel_grace_ms = 30000,
         .hot_time_ms = 5000,
+        .workspace_idle_ms = 300000,
         .checkpoint_retention_ms = 86400000,
+        .versions_kept = 10,
         .max_dispatches = 10,
     };
 }

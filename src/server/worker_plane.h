@@ -13,6 +13,7 @@ route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject
     lease_complete_post, build_progress_post, build_complete_post;
 route_handler checkpoint_begin_post, checkpoint_stage_post, checkpoint_ready_post,
     checkpoint_abort_post, lease_resumed_post;
+route_handler mount_ready_post, mount_version_post, mount_closed_post, lease_process_post;
 route_handler lease_secrets_post;
 route_handler lease_ops_post;
 route_handler object_get, object_put;
@@ -39,7 +40,7 @@ struct claim {
     const char *worker_id, *group_id, *arch;
     const char *compat, *key_id; /* of the checkpoints it can go on from; NULL: none */
     int64_t epoch, grade;
-    bool runs, resumes, builds;
+    bool runs, resumes, builds, mounts;
     struct wire_room room;
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */

@@ -1,9 +1,11 @@
 /* The poll: what a worker waits on. With something to accept it is a claim, parked on its
  * group's topic; with nothing it is an ear for messages, parked on the worker's own. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/time.h"
 #include "server/caller.h"
+#include "server/process_store.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -21,6 +23,7 @@ struct poll {
     struct claim claim;
     struct wire_message messages[MESSAGES_MAX];
     size_t n_messages;
+    int64_t cursor; /* of the last message that was looked at */
     char topic[TOPIC_TEXT];
     bool is_active;
     int64_t oldest_message; /* that is kept; 0: none */
@@ -83,6 +86,7 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .runs = may_take(poll, roles, "run", "run"),
         .resumes = may_take(poll, roles, "run", "resume"),
         .builds = may_take(poll, roles, "build", "build"),
+        .mounts = may_take(poll, roles, "run", "mount"),
         .room = poll->wanted.room,
         .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
         .max_grants = GRANTS_MAX,
@@ -101,30 +105,68 @@ static struct str cut(struct str text)
     return text;
 }
 
+/* Of a run or of the worker itself. */
+static void read_message(struct str body, struct arena *arena, struct wire_message *message)
+{
+    struct str force = STR("false");
+
+    json_find_text(body, "reason", arena, &message->reason);
+    message->reason = cut(message->reason);
+    json_find_raw(body, "force", arena, &force);
+    message->force = str_equal(force, STR("true"));
+    json_find_text(body, "wait_id", arena, &message->wait_id);
+    json_find_raw(body, "decision", arena, &message->decision);
+}
+
+static bool is_of_mount(struct str type)
+{
+    static const struct str kinds[] = {STR("process_"), STR("mount_"), STR("file_"), STR("relay_")};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (type.len >= kinds[i].len && memcmp(type.ptr, kinds[i].ptr, kinds[i].len) == 0)
+            return true;
+    return false;
+}
+
+/* Of a mount: its body is kept by the table. *is_wanted is false when its time is over. */
+static bool read_mount_message(struct poll *poll, struct tx *tx, struct str body, struct str type,
+                               struct wire_message *message, bool *is_wanted, struct error *err)
+{
+    *is_wanted = true;
+    if (!json_read(body, wire_message_body_fields, message, sizeof *message, poll->call->arena,
+                   err))
+        return false;
+    return !str_equal(type, STR("process_start")) ||
+           process_fill_start(server_of(poll->call), tx, message, poll->call->arena, is_wanted,
+                              err);
+}
+
 static bool find_messages(struct poll *poll, struct tx *tx, struct error *err)
 {
     struct arena *arena = poll->call->arena;
     struct rows rows;
     size_t n_bytes = 0;
 
+    poll->cursor = poll->wanted.cursor;
     if (!STORE(tx, &worker_messages_after, arena, &rows, err, V_TEXT(poll->claim.worker_id),
                V_INT(poll->wanted.cursor)))
         return false;
     for (size_t i = 0; i < rows.n_rows && i < MESSAGES_MAX && n_bytes < ANSWERS_MAX; i++) {
-        struct str body = row_str(&rows, i, WORKER_MESSAGES_AFTER_BODY), force = STR("false");
-        struct wire_message *message = &poll->messages[poll->n_messages++];
+        struct str body = row_str(&rows, i, WORKER_MESSAGES_AFTER_BODY);
+        struct str type = row_str(&rows, i, WORKER_MESSAGES_AFTER_TYPE);
+        struct wire_message *message = &poll->messages[poll->n_messages];
+        bool is_wanted = true;
 
-        *message = (struct wire_message){
-            .cursor = row_int(&rows, i, WORKER_MESSAGES_AFTER_CURSOR),
-            .lease_id = row_str(&rows, i, WORKER_MESSAGES_AFTER_LEASE_ID),
-            .type = row_str(&rows, i, WORKER_MESSAGES_AFTER_TYPE),
-        };
-        json_find_text(body, "reason", arena, &message->reason);
-        message->reason = cut(message->reason);
-        json_find_raw(body, "force", arena, &force);
-        message->force = str_equal(force, STR("true"));
-        json_find_text(body, "wait_id", arena, &message->wait_id);
-        json_find_raw(body, "decision", arena, &message->decision);
+        *message = (struct wire_message){0};
+        poll->cursor = row_int(&rows, i, WORKER_MESSAGES_AFTER_CURSOR);
+        if (!is_of_mount(type))
+            read_message(body, arena, message);
+        else if (!read_mount_message(poll, tx, body, type, message, &is_wanted, err))
+            return false;
+        message->cursor = poll->cursor;
+        message->lease_id = row_str(&rows, i, WORKER_MESSAGES_AFTER_LEASE_ID);
+        message->type = type;
+        poll->n_messages += is_wanted;
         n_bytes += body.len;
     }
     return true;
@@ -180,9 +222,7 @@ static void write_answer(struct poll *poll, struct wire_poll_answer *answer)
 {
     answer->grants = (struct json_list){poll->claim.grants, poll->claim.n_grants};
     answer->messages = (struct json_list){poll->messages, poll->n_messages};
-    answer->cursor = poll->wanted.cursor;
-    if (poll->n_messages > 0)
-        answer->cursor = poll->messages[poll->n_messages - 1].cursor;
+    answer->cursor = poll->cursor;
 }
 
 bool worker_poll_post(struct call *call, struct response *res, struct error *err)

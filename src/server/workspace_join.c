@@ -25,13 +25,16 @@ static bool fits(struct tx *tx, const struct rows *workspace, const struct works
 bool workspace_join(struct tx *tx, const char *workspace_id, const struct workspace_guest *guest,
                     struct arena *arena, struct str *version, struct error *err)
 {
-    struct rows rows, writer;
+    struct rows rows, writer, mount;
 
     if (!STORE(tx, &workspace_lock, arena, &rows, err, V_TEXT(guest->environment_id),
                V_TEXT(workspace_id)))
         return false;
     if (rows.n_rows == 0 || str_equal(row_str(&rows, 0, WORKSPACE_LOCK_STATE), STR("deleted")))
         return error_set(err, ERR_WORKSPACE_NOT_FOUND, "there is no workspace %s", workspace_id);
+    if (str_equal(row_str(&rows, 0, WORKSPACE_LOCK_STATE), STR("recovery_required")))
+        return error_set(err, ERR_WORKSPACE_RECOVERY,
+                         "changes of the workspace were lost; mount it to go on from its version");
     if (!str_equal(row_str(&rows, 0, WORKSPACE_LOCK_STATE), STR("active")))
         return error_set(err, ERR_WORKSPACE_INACTIVE, "the workspace is %s",
                          row_text(&rows, 0, WORKSPACE_LOCK_STATE));
@@ -41,6 +44,10 @@ bool workspace_join(struct tx *tx, const char *workspace_id, const struct worksp
     if (writer.n_rows > 0)
         return error_set(err, ERR_WORKSPACE_WRITER, "run %s writes to the workspace",
                          row_text(&writer, 0, WORKSPACE_WRITER_ID));
+    if (!STORE(tx, &workspace_mount_live, arena, &mount, err, V_TEXT(workspace_id)))
+        return false;
+    if (mount.n_rows > 0)
+        return error_set(err, ERR_WORKSPACE_WRITER, "the workspace is mounted for direct work");
     *version = row_str(&rows, 0, WORKSPACE_LOCK_CURRENT_VERSION_ID);
     return true;
 }

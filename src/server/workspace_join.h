@@ -19,6 +19,7 @@ struct workspace_guest {
 
 /* Locks the workspace and leaves in *version what the run begins with (ptr NULL: nothing yet).
  * ERR_WORKSPACE_NOT_FOUND, _INACTIVE; _SANDBOX when the sandbox is another; _RESOURCES when it has
- * less than the workspace was made for; _WRITER while another run of it is not over. */
+ * less than the workspace was made for; _WRITER while another run or a mount of it is not over;
+ * _RECOVERY while changes that were lost are not acknowledged by a mount. */
 bool workspace_join(struct tx *tx, const char *workspace_id, const struct workspace_guest *guest,
                     struct arena *arena, struct str *version, struct error *err) MUST_USE;

@@ -43,6 +43,13 @@ static void fill_network(struct build *build, size_t sandbox, struct sandbox_spe
         if (json_find_text(build->manifest, arena_printf(arena, "%s.deny.%zu", at, i), arena,
                            &cidr))
             deny[spec->n_deny++] = arena_text(arena, cidr);
+    size_t n_ports = json_count(build->manifest, arena_printf(arena, "%s.ports", at));
+    const char **ports = arena_array(arena, n_ports + 1, sizeof *ports);
+    for (size_t i = 0; i < n_ports; i++)
+        if (json_find_raw(build->manifest, arena_printf(arena, "%s.ports.%zu", at, i), arena,
+                          &cidr))
+            ports[spec->n_ports++] = arena_text(arena, cidr);
+    spec->ports = ports;
     spec->network = str_equal(internet, STR("false")) ? NETWORK_OFF : NETWORK_OPEN;
     spec->deny = deny;
 }

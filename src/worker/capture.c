@@ -55,7 +55,7 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
     *capture = (struct capture){0};
     if (!link_store_keys(line->link, &ring, err))
         return false;
-    const struct tree_plan plan = {&backend, &ring.keys};
+    const struct tree_plan plan = {&backend, &ring.keys, NULL};
     AUTO(destroy_writer) struct tree_writer *writer = tree_writer_create(&plan);
     tree_decoder_init(&decoder, tree_writer_entry, tree_writer_bytes, writer);
     if (!guest_capture(guest, take, &decoder, until_ms, err) || !tree_decode_end(&decoder, err))

@@ -335,6 +335,15 @@ void guest_make_identity(char boot_id[ID_TEXT], char machine_id[33])
     machine_id[n] = '\0';
 }
 
+static struct str_list list_of_n(const char *const *texts, size_t n, struct arena *arena)
+{
+    struct str *items = arena_array(arena, n + 1, sizeof *items);
+
+    for (size_t i = 0; i < n; i++)
+        items[i] = str_of(texts[i]);
+    return (struct str_list){items, n};
+}
+
 bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct error *err)
 {
     const struct sandbox_spec *spec = setup->spec;
@@ -360,6 +369,7 @@ bool guest_set_up(struct guest *guest, const struct guest_setup *setup, struct e
         .dns = {&dns, spec->network == NETWORK_OFF ? 0 : 1},
         .platform = setup->shows_platform,
         .is_layer = setup->is_layer,
+        .ports = list_of_n(spec->ports, spec->n_ports, &guest->arena),
     };
     guest->is_layer = setup->is_layer;
     if (!guest_send(guest, MESSAGE_SETUP, &message, err) ||
@@ -374,10 +384,7 @@ static struct str_list list_of(const char *const *texts, struct arena *arena)
 
     while (texts && texts[n])
         n++;
-    struct str *items = arena_array(arena, n + 1, sizeof *items);
-    for (size_t i = 0; i < n; i++)
-        items[i] = str_of(texts[i]);
-    return (struct str_list){items, n};
+    return list_of_n(texts, n, arena);
 }
 
 /* Many small ones in one piece: each that came alone would wake the sandbox for itself. The channel

@@ -117,14 +117,20 @@ static bool prepare_files(struct run *run, struct error *err)
     return prepare_drives(run, err);
 }
 
+static const char **texts_of(struct json_list list, struct arena *arena)
+{
+    const char **texts = arena_array(arena, list.n + 1, sizeof *texts);
+
+    for (size_t i = 0; i < list.n; i++)
+        texts[i] = arena_text(arena, ((const struct str *)list.items)[i]);
+    return texts;
+}
+
 static void fill_spec(struct run *run)
 {
     const struct wire_sandbox *sandbox = &run->grant->sandbox;
-    const char **deny = arena_array(&run->arena, sandbox->deny.n + 1, sizeof *deny);
     struct sandbox_spec *spec = &run->spec;
 
-    for (size_t i = 0; i < sandbox->deny.n; i++)
-        deny[i] = arena_text(&run->arena, ((const struct str *)sandbox->deny.items)[i]);
     memcpy(spec->id, run->lease->instance_id, ID_TEXT);
     spec->kind = "run";
     spec->lease_id = run->lease->id;
@@ -135,8 +141,10 @@ static void fill_spec(struct run *run)
     spec->memory_mib = sandbox->memory_mib;
     spec->disk_mib = sandbox->disk_mib;
     spec->network = sandbox->internet ? NETWORK_OPEN : NETWORK_OFF;
-    spec->deny = deny;
+    spec->deny = texts_of(sandbox->deny, &run->arena);
     spec->n_deny = sandbox->deny.n;
+    spec->ports = texts_of(sandbox->ports, &run->arena);
+    spec->n_ports = sandbox->ports.n;
     spec->deadline_ms = time_boot_ms() + engine_start_ms(run->worker->engine);
 }
 

@@ -24,7 +24,8 @@ void standby_kind_key(const struct standby_kind *kind, struct standby_key *key)
     const struct sandbox_spec *spec = kind->spec;
     const int64_t numbers[] = {spec->vcpus,           spec->memory_mib,
                                spec->disk_mib,        (int64_t)spec->network,
-                               (int64_t)spec->n_deny, (int64_t)spec->n_layers};
+                               (int64_t)spec->n_deny, (int64_t)spec->n_layers,
+                               (int64_t)spec->n_ports};
     struct blake2b hash;
 
     blake2b_init(&hash, STR("helmr standby"));
@@ -33,6 +34,8 @@ void standby_kind_key(const struct standby_kind *kind, struct standby_key *key)
         hash_text(&hash, spec->layers[i]);
     for (size_t i = 0; i < spec->n_deny; i++)
         hash_text(&hash, spec->deny[i]);
+    for (size_t i = 0; i < spec->n_ports; i++)
+        hash_text(&hash, spec->ports[i]);
     hash_text(&hash, spec->platform);
     hash_text(&hash, spec->bundle);
     hash_text(&hash, kind->mount);
@@ -71,6 +74,7 @@ void kept_kind_init(struct kept_kind *kept, const struct standby_kind *kind)
     kept->spec.lease_id = NULL;
     kept->spec.layers = copy_texts(kind->spec->layers, kind->spec->n_layers, arena);
     kept->spec.deny = copy_texts(kind->spec->deny, kind->spec->n_deny, arena);
+    kept->spec.ports = copy_texts(kind->spec->ports, kind->spec->n_ports, arena);
     kept->spec.platform = arena_text(arena, str_of(kind->spec->platform));
     kept->spec.bundle = arena_text(arena, str_of(kind->spec->bundle));
     kept->config =

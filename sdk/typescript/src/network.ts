@@ -1,5 +1,8 @@
 import { integer, list, record, refuse, text } from "./check.js";
 
+/** What one sandbox may list; the server and the agent keep no more. */
+const PORTS_MAX = 64;
+
 export interface NetworkOptions {
   internet?: boolean | { deny?: string[] };
   ports?: number[];
@@ -49,11 +52,13 @@ export function network(value: unknown): NetworkDefinition {
   const numbers = list("network.ports", ports).map((port, i) =>
     integer(`network.ports[${i}]`, port, 1, 65_535),
   );
+  const unique = [...new Set(numbers)];
+  if (unique.length > PORTS_MAX) refuse("network.ports", `must be at most ${PORTS_MAX} ports`);
   return {
     internet: open,
     deny: list("network.internet.deny", deny).map((cidr, i) =>
       prefix(`network.internet.deny[${i}]`, cidr),
     ),
-    ports: [...new Set(numbers)],
+    ports: unique,
   };
 }

@@ -238,6 +238,11 @@ const refusals: Refused[] = [
     says: /network\.ports\[0\]/,
   },
   {
+    what: "more ports than a sandbox may list",
+    call: () => sandbox("s").network({ ports: Array.from({ length: 65 }, (_, i) => i + 1) }),
+    says: /at most 64 ports/,
+  },
+  {
     what: "a queue limit of zero",
     call: () => queue({ name: "q", concurrencyLimit: 0 }),
     says: /queue\.concurrencyLimit/,

@@ -92,7 +92,7 @@ FROM (SELECT r.lane_id, r.shape_id, r.id, r.score_ms FROM ready r
     ORDER BY r.score_ms, r.id LIMIT 1) f
 JOIN lanes n ON n.id = f.lane_id;
 
--- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
+-- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, mounts) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
 -- The environment with the fewest live leases among those with an item that fits; in it the
 -- smallest score. A shape is one step, however many items and lanes it has; leases are counted
 -- only where environments compete.
@@ -104,6 +104,7 @@ WITH firsts AS MATERIALIZED (
     WHERE e.group_id = $1 AND e.min_grade <= $7
         AND ((s.kind = 'run' AND CAST($2 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT)))
             OR (s.kind = 'build' AND CAST($3 AS BIGINT) = 1)
+            OR (s.kind = 'mount' AND CAST($12 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT)))
             OR (s.kind = 'resume' AND CAST($9 AS BIGINT) = 1 AND s.compat = $10
                 AND s.key_id = $11))
         AND s.cpu_millis <= $4 AND s.memory_mib <= $5 AND s.disk_mib <= $6),
@@ -124,7 +125,8 @@ SELECT (SELECT count(*) FROM ready r WHERE r.id = $1),
 
 -- name: subject_is_queued (id) -> n
 SELECT (SELECT count(*) FROM runs WHERE id = $1 AND state = 'queued')
-    + (SELECT count(*) FROM deployments WHERE id = $1 AND state = 'queued');
+    + (SELECT count(*) FROM deployments WHERE id = $1 AND state = 'queued')
+    + (SELECT count(*) FROM mounts WHERE id = $1 AND state = 'mounting' AND lease_id IS NULL);
 
 -- name: run_to_queue (run) -> environment_id, lane_id, score_ms, ttl_ms, cpu_millis, memory_mib, disk_mib, arch
 SELECT r.environment_id, r.lane_id, r.score_ms, CASE WHEN r.started_ms IS NULL THEN r.expires_ms END,

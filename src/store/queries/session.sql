@@ -171,7 +171,9 @@ WHERE c.state = 'accepted' AND (s.status <> 'open'
         SELECT 1 FROM leases l WHERE l.subject_kind = 'run' AND l.subject_id = r.id
             AND l.live = 1 AND l.finalize_fp IS NOT NULL))
     OR ((r.id IS NULL OR r.finished_ms IS NOT NULL) AND NOT EXISTS (
-        SELECT 1 FROM runs o WHERE o.workspace_id = s.workspace_id AND o.finished_ms IS NULL)))
+        SELECT 1 FROM runs o WHERE o.workspace_id = s.workspace_id AND o.finished_ms IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM mounts m WHERE m.workspace_id = s.workspace_id
+            AND m.state IN ('mounting', 'mounted', 'unmounting'))))
 ORDER BY c.created_ms, c.id LIMIT $1;
 
 -- name: continuations_stale (before, limit) -> id

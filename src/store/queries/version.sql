@@ -1,16 +1,36 @@
 -- name: version_insert (id, run, kind, manifest, tree_digest, bytes, entries, now)
-INSERT INTO versions (id, environment_id, workspace_id, run_id, kind, state, manifest_id,
-    tree_digest, size_bytes, entries, created_ms)
-SELECT $1, r.environment_id, r.workspace_id, r.id, $3, 'ready', $4, $5, $6, $7, $8
+INSERT INTO versions (id, environment_id, workspace_id, run_id, attempt, parent_id, kind, state,
+    manifest_id, tree_digest, size_bytes, entries, created_ms)
+SELECT $1, r.environment_id, r.workspace_id, r.id, r.attempt, r.base_version_id, $3, 'ready', $4,
+    $5, $6, $7, $8
 FROM runs r WHERE r.id = $2;
+
+-- name: version_insert_in (id, environment, workspace, parent, manifest, tree_digest, bytes, entries, now)
+INSERT INTO versions (id, environment_id, workspace_id, parent_id, kind, state, manifest_id,
+    tree_digest, size_bytes, entries, created_ms)
+VALUES ($1, $2, $3, $4, 'user', 'ready', $5, $6, $7, $8, $9);
+
+-- name: version_hold (environment, id) -> workspace_id, manifest_id, tree_digest, size_bytes, entries
+-- Locks it, so that it is not deleted meanwhile.
+UPDATE versions SET state = state WHERE environment_id = $1 AND id = $2 AND state = 'ready'
+RETURNING workspace_id, manifest_id, tree_digest, size_bytes, entries;
+
+-- name: workspace_advance (workspace, version, base, generation, now)
+-- Only from the version that the new one was made from, and for the mount of that generation; a
+-- negative one is the server itself.
+UPDATE workspaces SET current_version_id = $2, updated_ms = $5
+WHERE id = $1 AND state NOT IN ('deleting', 'deleted')
+    AND current_version_id IS NOT DISTINCT FROM CAST($3 AS TEXT)
+    AND (CAST($4 AS BIGINT) < 0 OR fencing_generation = $4);
 
 -- name: run_set_result_version (run, version, now)
 UPDATE runs SET result_version_id = $2, updated_ms = $3 WHERE id = $1;
 
 -- name: workspace_set_current (run, version, now)
--- Only from the version the run began with: of two writers one is too late.
+-- Only from the version the run began with, and by the newest writer: of two one is too late.
 UPDATE workspaces SET current_version_id = $2, updated_ms = $3
 WHERE id = (SELECT r.workspace_id FROM runs r WHERE r.id = $1)
+    AND fencing_generation = (SELECT r.fencing_generation FROM runs r WHERE r.id = $1)
     AND current_version_id IS NOT DISTINCT FROM
         (SELECT r.base_version_id FROM runs r WHERE r.id = $1);
 
@@ -32,3 +52,12 @@ SELECT (SELECT v.id FROM versions v WHERE v.workspace_id = w.id AND v.kind = 'us
     w.current_version_id
 FROM workspaces w
 WHERE w.environment_id = $1 AND w.id = $2 AND w.state <> 'deleted';
+
+-- name: version_retire (id) -> environment_id
+-- Unless something needs it.
+UPDATE versions SET state = 'deleted' WHERE id = $1 AND state = 'ready'
+    AND NOT EXISTS (SELECT 1 FROM version_needs n WHERE n.version_id = $1)
+RETURNING environment_id;
+
+-- name: run_environment (run) -> environment_id
+SELECT environment_id FROM runs WHERE id = $1;

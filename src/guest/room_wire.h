@@ -1,0 +1,55 @@
+/* What the agent and the init of the room say to each other over a pair of SOCK_SEQPACKET sockets:
+ * one struct a packet, descriptors beside it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "guest/user.h"
+
+enum { ROOM_PROGRAMS_MAX = 128, ROOM_FDS_MAX = 4, ROOM_SPEC_MAX = 1 << 20 };
+
+enum room_order_kind {
+    ROOM_LAUNCH = 1, /* with descriptors: its room_spec as a file, stdout, stderr and, when it has
+                        one, stdin; of a terminal the file alone */
+    ROOM_SIGNAL,     /* the process group of a program's main process */
+    ROOM_SESSION,    /* everything that has not left the program's session */
+    ROOM_ALL,        /* everybody; from then on the room ends when it is empty */
+    ROOM_STOP,
+    ROOM_CONTINUE
+};
+
+struct room_order {
+    uint32_t kind, program;
+    uint32_t value; /* a signal */
+};
+
+enum room_news_kind {
+    ROOM_TERMINAL = 1, /* with the controlling end of a program's terminal and, if there is one,
+                          the way to its watcher */
+    ROOM_STARTED,      /* value: its pid */
+    ROOM_FAILED,       /* value: an errno; stage: an init_stage */
+    ROOM_EXITED        /* value: a wait status; what it used */
+};
+
+struct room_news {
+    uint32_t kind, program;
+    int32_t value;
+    uint32_t stage;
+    uint64_t cpu_ms, max_rss_kib;
+};
+
+/* How a program begins. Texts follow, each with its NUL: the arguments, the variables, PATH, the
+ * directory. */
+struct room_spec {
+    uint32_t n_argv, n_env;
+    uint32_t is_terminal, cols, rows;
+    struct user user;
+};
+
+/* One packet with descriptors; false with errno. */
+bool room_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds) MUST_USE;
+
+/* What came, 0 at the end, -1 with errno. The descriptors close on exec. */
+ssize_t room_receive(int socket, void *packet, size_t len, int fds[ROOM_FDS_MAX],
+                     size_t *n_fds) MUST_USE;
