@@ -5,7 +5,7 @@
 #include "server/sweep_pass.h"
 #include "store/queries.h"
 
-enum { LATE_PERIOD_MS = 10 * 1000, MOUNTING_MAX_MS = 20 * 60 * 1000 };
+enum { MOUNTING_MAX_MS = 20 * 60 * 1000 };
 
 /* Its lease before itself: the order of the workers' reports. And once more, for a lease that was
  * granted while the mount's row was waited for. */
@@ -57,8 +57,6 @@ static bool end_program(struct pass *pass, struct tx *tx, const char *id, const 
 void sweep_mounts(struct pass *pass)
 {
     SWEEP(pass, "timeouts", &processes_due, end_program, V_INT(pass->now), V_INT(SWEEP_BATCH));
-    if (!sweep_is_time(pass, LATE_PERIOD_MS))
-        return;
     SWEEP(pass, "programs", &processes_late, fail_program, V_INT(pass->now - PROCESS_START_MS),
           V_INT(SWEEP_BATCH));
     SWEEP(pass, "mounts", &mounts_late, fail_mount, V_INT(pass->now - MOUNTING_MAX_MS),

@@ -163,7 +163,9 @@ bool worker_take(struct test_worker *worker, const char *kind)
     struct service *service = worker->service;
     struct test_room room = large_room;
     const char *accept = arena_printf(&service->arena, "[\"%s\"]", kind);
-    bool is_run = strcmp(kind, "build") != 0;
+    const char *subject = strcmp(kind, "build") == 0   ? "grants.0.build.deployment_id"
+                          : strcmp(kind, "mount") == 0 ? "grants.0.mount.mount_id"
+                                                       : "grants.0.run.run_id";
 
     room.slots = room.build_slots = 1;
     if (worker_poll(worker, accept, &room, TAKE_MS, "[]") != 200 ||
@@ -174,9 +176,7 @@ bool worker_take(struct test_worker *worker, const char *kind)
         return false;
     }
     snprintf(worker->lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
-    snprintf(worker->subject, ID_TEXT, "%s",
-             service_text(service,
-                          is_run ? "grants.0.run.run_id" : "grants.0.build.deployment_id"));
+    snprintf(worker->subject, ID_TEXT, "%s", service_text(service, subject));
     worker->sequence = service_int(service, "grants.0.sequence");
     worker->attempt = service_int(service, "grants.0.run.attempt");
     worker->expires_ms = service_int(service, "grants.0.expires_ms");
