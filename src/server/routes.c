@@ -202,6 +202,8 @@ const struct route server_routes[] = {
      pty_close_post, .body_max = SMALL_BODY, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/pty/:pty/output", PERM_WORKSPACE_PTY_READ,
      pty_output_get, .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/pty/:pty/attach", PERM_WORKSPACE_PTY_MANAGE,
+     pty_attach_get, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
      workspace_diff_get, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/files", PERM_WORKSPACE_FILES_READ, files_list_get,
