@@ -186,7 +186,7 @@ static bool go_on_from_earliest(struct attached *attached, struct str body)
     struct arena *arena = &attached->attach->api->arena;
     struct str earliest = {0};
 
-    if (!json_find_raw(body, "details.earliest", arena, &earliest))
+    if (!json_find_raw(body, "details.earliest_cursor", arena, &earliest))
         return false;
     attached->output_cursor = strtoll(arena_text(arena, earliest), NULL, 10);
     attached->attach->is_repainted = true;

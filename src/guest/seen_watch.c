@@ -76,12 +76,12 @@ void seen_watches_remove(struct seen_watches *watches, int watch)
 
 struct named {
     int watch;
-    char name[NAME_MAX + 1];
+    char name[TREE_NAME_MAX + 1];
 };
 
 static struct str key_of(struct named *key, int watch, const char *name)
 {
-    size_t len = strnlen(name, NAME_MAX);
+    size_t len = strnlen(name, TREE_NAME_MAX);
 
     key->watch = watch;
     memcpy(key->name, name, len);
@@ -179,7 +179,7 @@ bool seen_links_are_touched(const struct seen *seen, int upper_fd)
     void *what;
 
     for (size_t at = 0; map_next(&seen->names, &at, &key, &what);) {
-        char path[TREE_PATH_MAX], name[NAME_MAX + 1];
+        char path[TREE_PATH_MAX], name[TREE_NAME_MAX + 1];
         size_t len = key.len - offsetof(struct named, name);
         struct stat info;
         int watch;

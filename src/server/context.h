@@ -20,6 +20,8 @@
 
 #define API_VERSION "2026-06-06"
 
+struct relays;
+
 struct server {
     const struct server_config *config;
     struct store *store;
@@ -30,6 +32,7 @@ struct server {
     struct rate rate;
     struct oidc_cache oidc;
     struct hub hub;
+    struct relays *relays;
     struct loop *loop;
     struct pool *pool;
     struct http_server *http;

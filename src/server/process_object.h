@@ -59,6 +59,23 @@ bool process_answer_made(struct call *call, struct tx *tx, enum process_kind kin
 bool process_input_post(struct call *call, enum process_kind kind, struct response *res,
                         struct error *err) MUST_USE;
 
+/* The next output after the cursor, as much as one answer holds; rows of process_chunks_between.
+ * `end` is where the stream ends. Nothing is read when bytes after the cursor are gone already. */
+struct process_chunks {
+    struct rows rows;
+    int64_t earliest; /* the first byte that is kept; the end when nothing is */
+    bool more;
+};
+bool process_read(struct tx *tx, const char *process_id, const char *stream, int64_t cursor,
+                  int64_t end, struct arena *arena, struct process_chunks *found,
+                  struct error *err) MUST_USE;
+
+/* A cursor that a request names, within the stream that ends at `end`. *is_refused: the answer is
+ * there already, and tells what is kept. */
+bool process_check_cursor(struct call *call, struct tx *tx, const char *process_id,
+                          const char *stream, int64_t cursor, int64_t end, bool *is_refused,
+                          struct response *res, struct error *err) MUST_USE;
+
 /* A stream of output: a page, or all of it as it comes. */
 bool process_output_get(struct call *call, enum process_kind kind, const char *stream,
                         struct response *res, struct error *err) MUST_USE;

@@ -115,24 +115,38 @@ static bool send_end(const struct rows *process, int64_t cursor, struct buf *out
     return json_end(&json, err) && sse_end(out, err);
 }
 
+bool process_read(struct tx *tx, const char *process_id, const char *stream, int64_t cursor,
+                  int64_t end, struct arena *arena, struct process_chunks *found, struct error *err)
+{
+    int64_t upto;
+
+    *found = (struct process_chunks){0};
+    if (!find_earliest(tx, process_id, stream, end, arena, &found->earliest, err))
+        return false;
+    if (found->earliest > cursor)
+        return true;
+    return choose_end(tx, process_id, stream, cursor, PULL_ROWS, PULL_BYTES, arena, &upto,
+                      &found->more, err) &&
+           STORE(tx, &process_chunks_between, arena, &found->rows, err, V_TEXT(process_id),
+                 V_TEXT(stream), V_INT(cursor), V_INT(upto));
+}
+
 static bool send_next(struct output_stream *stream, struct tx *tx, const struct rows *process,
                       struct arena *arena, struct buf *out, bool *more, bool *over,
                       struct error *err)
 {
-    int64_t upto, earliest, end = end_of(process, stream->stream);
-    struct rows rows;
+    int64_t end = end_of(process, stream->stream);
+    struct process_chunks found;
 
     if (stream->cursor < end) {
-        if (!find_earliest(tx, stream->process_id, stream->stream, end, arena, &earliest, err))
+        if (!process_read(tx, stream->process_id, stream->stream, stream->cursor, end, arena,
+                          &found, err))
             return false;
-        *over = earliest > stream->cursor;
+        *over = found.earliest > stream->cursor;
         if (*over)
-            return send_error(out, stream->cursor, earliest, err);
-        if (!choose_end(tx, stream->process_id, stream->stream, stream->cursor, PULL_ROWS,
-                        PULL_BYTES, arena, &upto, more, err) ||
-            !STORE(tx, &process_chunks_between, arena, &rows, err, V_TEXT(stream->process_id),
-                   V_TEXT(stream->stream), V_INT(stream->cursor), V_INT(upto)) ||
-            !send_chunks(stream, &rows, out, err))
+            return send_error(out, stream->cursor, found.earliest, err);
+        *more = found.more;
+        if (!send_chunks(stream, &found.rows, out, err))
             return false;
     }
     *over = !*more && row_int(process, 0, PROCESS_GET_LIVE) == 0;
@@ -223,23 +237,35 @@ static bool is_expired(struct call *call, int64_t cursor, int64_t earliest, stru
     return true;
 }
 
+bool process_check_cursor(struct call *call, struct tx *tx, const char *process_id,
+                          const char *stream, int64_t cursor, int64_t end, bool *is_refused,
+                          struct response *res, struct error *err)
+{
+    int64_t earliest;
+
+    if (cursor > end)
+        return error_set(err, ERR_INVALID_CURSOR, "the output ends at offset %lld", (long long)end);
+    if (!find_earliest(tx, process_id, stream, end, call->arena, &earliest, err))
+        return false;
+    *is_refused = is_expired(call, cursor, earliest, res);
+    return true;
+}
+
 bool process_output_get(struct call *call, enum process_kind kind, const char *stream,
                         struct response *res, struct error *err)
 {
-    int64_t cursor, earliest;
     struct rows process;
+    bool is_refused;
+    int64_t cursor;
     AUTO_TX tx = NULL;
 
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !process_of_path(call, tx, kind, &process, err) || !history_cursor(call, &cursor, err))
         return false;
-    int64_t end = end_of(&process, stream);
-    if (cursor > end)
-        return error_set(err, ERR_INVALID_CURSOR, "the output ends at offset %lld", (long long)end);
-    if (!find_earliest(tx, row_text(&process, 0, PROCESS_GET_ID), stream, end, call->arena,
-                       &earliest, err))
+    if (!process_check_cursor(call, tx, row_text(&process, 0, PROCESS_GET_ID), stream, cursor,
+                              end_of(&process, stream), &is_refused, res, err))
         return false;
-    if (is_expired(call, cursor, earliest, res))
+    if (is_refused)
         return true;
     return call_wants_events(call) ? answer_stream(call, &process, kind, stream, cursor, res)
                                    : answer_page(call, tx, &process, stream, cursor, res, err);

@@ -218,6 +218,8 @@ const struct route server_routes[] = {
      pty_close_post, .body_max = SMALL_BODY, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/pty/:pty/output", PERM_WORKSPACE_PTY_READ,
      pty_output_get, .scoped = true},
+    {METHOD_GET, "/api/workspaces/:workspace/pty/:pty/attach", PERM_WORKSPACE_PTY_MANAGE,
+     pty_attach_get, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/diff", PERM_WORKSPACE_VERSIONS_READ,
      workspace_diff_get, .scoped = true},
     {METHOD_GET, "/api/workspaces/:workspace/files", PERM_WORKSPACE_FILES_READ, files_list_get,
@@ -240,6 +242,9 @@ const struct route server_routes[] = {
      files_move_post, .body_max = SMALL_BODY, .scoped = true},
     {METHOD_POST, "/api/workspaces/:workspace/files/directory", PERM_WORKSPACE_FILES_WRITE,
      files_directory_post, .body_max = SMALL_BODY, .scoped = true},
+
+    {METHOD_GET, "/api/workspaces/:workspace/ports/:port", PERM_WORKSPACE_EXEC_CREATE,
+     workspace_port_get, .scoped = true},
 
     {METHOD_POST, "/api/deployments", PERM_TASKS_DEPLOY, deployment_create, .body_max = SOURCE_MAX,
      .upload = true, .scoped = true},
@@ -349,6 +354,7 @@ const struct route server_routes[] = {
     {METHOD_POST, "/api/worker/leases/:lease/checkpoint/ready", PERM_WORKER, checkpoint_ready_post},
     {METHOD_POST, "/api/worker/leases/:lease/checkpoint/abort", PERM_WORKER, checkpoint_abort_post},
     {METHOD_POST, "/api/worker/leases/:lease/resumed", PERM_WORKER, lease_resumed_post},
+    {METHOD_GET, "/api/worker/leases/:lease/relay/:name", PERM_WORKER, lease_relay_get},
     {METHOD_POST, "/api/worker/leases/:lease/finalize", PERM_WORKER, lease_finalize_post},
     {METHOD_POST, "/api/worker/leases/:lease/complete", PERM_WORKER, lease_complete_post},
     {METHOD_POST, "/api/worker/leases/:lease/build/progress", PERM_WORKER, build_progress_post},

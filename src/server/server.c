@@ -19,6 +19,7 @@
 #include "server/context.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/relay.h"
 #include "server/routes.h"
 #include "server/seed.h"
 #include "server/sweep.h"
@@ -206,6 +207,7 @@ bool server_create(const struct server_config *config, struct server **made, str
     struct server *server = alloc(sizeof *server);
     *server = (struct server){.config = config, .lock_fd = -1};
     server->hub.server = server;
+    server->relays = relays_create(&server->hub);
     caller_cache_init(&server->callers);
     rate_init(&server->rate);
     oidc_cache_init(&server->oidc);
@@ -230,6 +232,7 @@ void server_destroy(struct server *server)
     /* Its threads may still be in a handler, which uses all the rest. */
     pool_destroy(server->pool);
     http_server_destroy(server->http);
+    relays_destroy(server->relays);
     if (server->sweeper)
         audit_checkpoint_renew(server, true);
     tls_destroy(server->tls);

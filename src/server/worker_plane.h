@@ -14,7 +14,7 @@ route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject
 route_handler checkpoint_begin_post, checkpoint_stage_post, checkpoint_ready_post,
     checkpoint_abort_post, lease_resumed_post;
 route_handler mount_ready_post, mount_version_post, mount_closed_post, lease_process_post;
-route_handler lease_secrets_post;
+route_handler lease_secrets_post, lease_relay_get;
 route_handler lease_ops_post;
 route_handler object_get, object_put;
 route_handler image_lookup_post, image_record_post, images_needed_post;
