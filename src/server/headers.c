@@ -23,9 +23,11 @@ static const struct {
 static const char page_policy[] = "default-src 'none'; style-src 'self'; form-action 'self'; "
                                   "base-uri 'none'; frame-ancestors 'none'";
 
-/* Scripts and styles are files of ours, and it talks to this server alone. */
+/* Scripts are files of ours alone, and it talks to this server alone. The terminal makes its styles
+ * as it goes. */
 static const char console_policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
+    "data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'";
 
