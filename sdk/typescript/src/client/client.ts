@@ -6,6 +6,7 @@ import { Tasks } from "./tasks.js";
 import { Tokens } from "./tokens.js";
 import { Transport } from "./transport.js";
 import type { ClientOptions } from "./transport.js";
+import { Workspaces } from "./workspaces.js";
 
 export class HelmrClient {
   readonly tasks: Tasks;
@@ -14,6 +15,7 @@ export class HelmrClient {
   readonly tokens: Tokens;
   readonly schedules: Schedules;
   readonly auth: Auth;
+  readonly workspaces: Workspaces;
 
   constructor(options: ClientOptions = {}) {
     const transport = new Transport(options);
@@ -23,6 +25,7 @@ export class HelmrClient {
     this.tokens = new Tokens(() => transport);
     this.schedules = new Schedules(() => transport);
     this.auth = new Auth(() => transport);
+    this.workspaces = new Workspaces(() => transport);
   }
 }
 
@@ -36,3 +39,4 @@ export const sessions = new Sessions(fromEnvironment);
 export const tokens = new Tokens(fromEnvironment);
 export const schedules = new Schedules(fromEnvironment);
 export const auth = new Auth(fromEnvironment);
+export const workspaces = new Workspaces(fromEnvironment);
