@@ -4,6 +4,7 @@
 #include "model/retry.h"
 #include "server/outbox.h"
 #include "server/queue.h"
+#include "server/quota.h"
 #include "store/queries.h"
 
 static bool load(struct tx *tx, const char *id, struct arena *arena, struct mount_row *mount,
@@ -154,7 +155,8 @@ bool mount_want(struct tx *tx, const char *environment_id, const char *workspace
         !find_live(tx, workspace_id, arena, mount, &found, err))
         return false;
     *is_new = !found;
-    return found || make(tx, environment_id, workspace_id, arena, mount, wakes, err);
+    return found || (quota_check_storage(tx, environment_id, err) &&
+                     make(tx, environment_id, workspace_id, arena, mount, wakes, err));
 }
 
 /* Programs of a mount that is over. What waited for it gets another one, where that is no loss. */

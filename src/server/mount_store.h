@@ -31,8 +31,9 @@ bool mount_find(struct tx *tx, const char *environment_id, const char *workspace
                 struct arena *arena, struct mount_row *mount, bool *found,
                 struct error *err) MUST_USE;
 
-/* The same, and makes one when there is none. ERR_WORKSPACE_INACTIVE unless the workspace is
- * active or to be recovered; ERR_WORKSPACE_WRITER while a run of it is not over. */
+/* The same, and makes one when there is none: ERR_QUOTA when the environment has no room for what
+ * it would write. ERR_WORKSPACE_INACTIVE unless the workspace is active or to be recovered;
+ * ERR_WORKSPACE_WRITER while a run of it is not over. */
 bool mount_want(struct tx *tx, const char *environment_id, const char *workspace_id,
                 struct arena *arena, struct mount_row *mount, bool *is_new, struct wakes *wakes,
                 struct error *err) MUST_USE;

@@ -1,5 +1,6 @@
 /* What is deleted of workspaces: all of those that somebody deleted, in steps that can each be the
  * last before the server dies, and versions that are kept no longer. */
+#include "server/mount_store.h"
 #include "server/quota.h"
 #include "server/sweep_pass.h"
 #include "server/versions.h"
@@ -43,13 +44,20 @@ static bool delete_some(struct pass *pass, struct tx *tx, const char *id,
                         const char *environment_id, struct wakes *wakes, struct error *err)
 {
     struct workspace_row row;
+    bool is_over;
     size_t n;
 
     if (!workspace_load_locked(tx, environment_id, id, &pass->arena, &row, err))
         return false;
     if (row.state != WORKSPACE_DELETING)
         return error_set(err, ERR_CONFLICT, "the workspace is deleted already");
-    if (!delete_versions(pass, tx, id, &n, err))
+    /* What a mount still captures on its way out goes with the rest. */
+    if (!mount_end(tx, environment_id, id, &pass->arena, &is_over, wakes, err))
+        return false;
+    if (!is_over)
+        return true;
+    if (!STORE(tx, &workspace_drop_current, NULL, NULL, err, V_TEXT(id)) ||
+        !delete_versions(pass, tx, id, &n, err))
         return false;
     workspace_wake(wakes, environment_id, id);
     return n == SWEEP_BATCH || end_workspace(pass, tx, id, environment_id, err);

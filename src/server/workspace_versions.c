@@ -3,12 +3,13 @@
 #include "server/audit.h"
 #include "server/caller.h"
 #include "server/handlers.h"
+#include "server/mount_store.h"
 #include "server/page.h"
 #include "server/versions.h"
 #include "server/workspace_object.h"
 #include "server/workspaces.h"
 
-enum { LIMIT_DEFAULT = 50 };
+enum { LIMIT_DEFAULT = 50, UNMOUNT_WAIT_MS = 30 * 1000 };
 
 static const struct json_field no_fields[] = {{0}};
 
@@ -108,6 +109,17 @@ static bool answer(struct response *res, const char *version, struct error *err)
     return json_end(&json, err);
 }
 
+/* A mount in which nothing runs is captured and ended first. */
+static bool wait_for_mount(struct call *call, struct tx **tx, const char *id,
+                           const struct wakes *wakes, struct response *res, struct error *err)
+{
+    if (call->is_last_try)
+        return error_set(err, ERR_WORKSPACE_WRITER,
+                         "the workspace is being unmounted; try again in a moment");
+    response_park(res, arena_printf(call->arena, "workspace:%s", id), UNMOUNT_WAIT_MS);
+    return hub_commit(&server_of(call)->hub, tx, wakes, err);
+}
+
 bool version_restore_post(struct call *call, struct response *res, struct error *err)
 {
     struct server *server = server_of(call);
@@ -116,15 +128,18 @@ bool version_restore_post(struct call *call, struct response *res, struct error 
     struct wakes wakes = {0};
     struct rows rows;
     char id[ID_TEXT], version[ID_TEXT], nothing;
+    bool is_free;
     AUTO_TX tx = NULL;
 
     if (!call_body(call, no_fields, &nothing, sizeof nothing, err) ||
         !store_begin(server->store, &tx, err) || !workspace_of_call(call, tx, id, err) ||
         !version_of_call(call, tx, id, &rows, err) ||
         !workspace_load_locked(tx, environment, id, call->arena, &row, err) ||
-        !workspace_is_active(&row, err) || !workspace_has_no_run(tx, id, call->arena, err) ||
-        !workspace_has_no_mount(tx, id, call->arena, err))
+        !workspace_is_active(&row, err) ||
+        !mount_make_way(tx, environment, id, call->arena, &is_free, &wakes, err))
         return false;
+    if (!is_free)
+        return wait_for_mount(call, &tx, id, &wakes, res, err);
     const struct version_place place = {
         .environment_id = environment,
         .workspace_id = id,

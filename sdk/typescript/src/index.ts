@@ -35,7 +35,7 @@ export { metadata } from "./metadata.js";
 export type { EmittedEvent } from "./emit.js";
 export type { StreamDirection, StreamRef } from "./stream_definition.js";
 export type { StreamWriter } from "./stream_write.js";
-export { auth, HelmrClient, runs, sessions, tasks } from "./client/client.js";
+export { auth, HelmrClient, runs, sessions, tasks, workspaces } from "./client/client.js";
 export type { ApiEvent, ApiEventOptions, ApiRequest } from "./client/api.js";
 export type { ClientOptions, RequestOptions } from "./client/transport.js";
 export { idempotencyKeys } from "./client/idempotency.js";
@@ -61,6 +61,66 @@ export type { InputStream, OutputListOptions, OutputReadOptions } from "./client
 export type { OutputStream, PublicAccess, StreamAppendOptions } from "./client/streams.js";
 export type { StreamListOptions, StreamReadOptions } from "./client/streams.js";
 export type { StreamSendOptions } from "./client/streams.js";
+export type {
+  MountSnapshot,
+  MountState,
+  VersionKind,
+  WorkspaceRef,
+  WorkspaceSnapshot,
+  WorkspaceState,
+  WorkspaceVersion,
+} from "./client/workspace.js";
+export type {
+  CreatedWorkspace,
+  WorkspaceCreateOptions,
+  WorkspaceDiffOptions,
+  WorkspaceHandle,
+  WorkspaceListOptions,
+  WorkspacePage,
+  Workspaces,
+  WorkspaceStopOptions,
+  WorkspaceUpdateOptions,
+} from "./client/workspaces.js";
+export type {
+  FileChange,
+  FileData,
+  FileEntry,
+  FileListOptions,
+  FilePage,
+  FileRangeOptions,
+  FileReadOptions,
+  FileSource,
+  FileWritten,
+  WorkspaceFiles,
+} from "./client/workspace_files.js";
+export type { VersionListOptions, WorkspaceVersions } from "./client/workspace_versions.js";
+export type {
+  ExecHandle,
+  ExecInput,
+  ExecListOptions,
+  ExecOptions,
+  ExecSnapshot,
+  ExecState,
+  ExecTerminateOptions,
+  ExecWaitOptions,
+  ProcessSignal,
+  WorkspaceExecs,
+} from "./client/workspace_exec.js";
+export type {
+  PtyCreateOptions,
+  PtyHandle,
+  PtyListOptions,
+  PtySnapshot,
+  PtyState,
+  WorkspacePtys,
+} from "./client/workspace_pty.js";
+export type { PtyAttachment, PtyAttachOptions, PtyClosed } from "./client/workspace_attach.js";
+export type {
+  ProcessChunk,
+  ProcessListOptions,
+  ProcessOutput,
+  ProcessStreamOptions,
+} from "./client/workspace_stream.js";
 export type { Wait, WaitCondition, WaitKind, WaitSuspension } from "./client/wait.js";
 export type { CreatedToken, Token, TokenRef, TokenStatus } from "./client/token.js";
 export type { TokenCancelOptions, TokenCompleteOptions } from "./client/tokens.js";

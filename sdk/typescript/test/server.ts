@@ -2,6 +2,7 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { HelmrClient } from "@helmr/sdk";
 
 export interface Asked {
@@ -20,6 +21,13 @@ export const json =
     response.end(JSON.stringify(value));
   };
 
+export const bytes =
+  (status: number, value: Uint8Array | string): Answer =>
+  (_request, response) => {
+    response.writeHead(status, { "content-type": "application/octet-stream" });
+    response.end(value);
+  };
+
 /** SSE frames, then the end of the connection. */
 export const sse =
   (...frames: string[]): Answer =>
@@ -32,6 +40,7 @@ export class TestServer implements AsyncDisposable {
   readonly asked: Asked[] = [];
   readonly #server: Server;
   readonly #answers: Answer[];
+  readonly #upgraded: Duplex[] = [];
 
   private constructor(answers: Answer[]) {
     this.#answers = answers;
@@ -53,12 +62,22 @@ export class TestServer implements AsyncDisposable {
     return new HelmrClient({ url: this.url, apiKey: "key-1" });
   }
 
+  /** Takes what the server was asked to switch to. */
+  onUpgrade(take: (request: IncomingMessage, socket: Duplex) => void): void {
+    this.#server.on("upgrade", (request, socket) => {
+      this.#upgraded.push(socket);
+      take(request, socket);
+    });
+  }
+
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const text = Buffer.concat(parts).toString();
     const { method = "", url = "", headers } = request;
-    const asked: Asked = { method, url, headers, body: text === "" ? undefined : JSON.parse(text) };
+    const isJson = headers["content-type"] === "application/json";
+    const body: unknown = text === "" ? undefined : isJson ? JSON.parse(text) : text;
+    const asked: Asked = { method, url, headers, body };
     this.asked.push(asked);
     const next = this.#answers.length > 1 ? this.#answers.shift() : this.#answers[0];
     (next as Answer)(asked, response);
@@ -66,6 +85,7 @@ export class TestServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.closeAllConnections();
+    for (const socket of this.#upgraded) socket.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
   }
 }

@@ -19,7 +19,7 @@ RETURNING workspace_id, manifest_id, tree_digest, size_bytes, entries;
 -- Only from the version that the new one was made from, and for the mount of that generation; a
 -- negative one is the server itself.
 UPDATE workspaces SET current_version_id = $2, updated_ms = $5
-WHERE id = $1 AND state NOT IN ('deleting', 'deleted')
+WHERE id = $1 AND state <> 'deleted'
     AND current_version_id IS NOT DISTINCT FROM CAST($3 AS TEXT)
     AND (CAST($4 AS BIGINT) < 0 OR fencing_generation = $4);
 

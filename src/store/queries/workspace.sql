@@ -75,10 +75,11 @@ UPDATE workspaces SET metadata = coalesce(CAST($2 AS TEXT), metadata),
 WHERE id = $1;
 
 -- name: workspace_start_delete (id, now)
--- Its name is free from now on, and it needs no version any more.
-UPDATE workspaces SET state = 'deleting', external_id = NULL, current_version_id = NULL,
-    updated_ms = $2
-WHERE id = $1;
+-- Its name is free from now on.
+UPDATE workspaces SET state = 'deleting', external_id = NULL, updated_ms = $2 WHERE id = $1;
+
+-- name: workspace_drop_current (id)
+UPDATE workspaces SET current_version_id = NULL WHERE id = $1;
 
 -- name: workspaces_deleting (limit) -> id, environment_id
 SELECT id, environment_id FROM workspaces WHERE state = 'deleting' ORDER BY updated_ms LIMIT $1;

@@ -8,6 +8,7 @@ import { Tasks } from "./tasks.js";
 import { Tokens } from "./tokens.js";
 import { Transport } from "./transport.js";
 import type { ClientOptions } from "./transport.js";
+import { Workspaces } from "./workspaces.js";
 
 export class HelmrClient {
   readonly tasks: Tasks;
@@ -16,6 +17,7 @@ export class HelmrClient {
   readonly tokens: Tokens;
   readonly schedules: Schedules;
   readonly auth: Auth;
+  readonly workspaces: Workspaces;
   readonly #transport: Transport;
 
   constructor(options: ClientOptions = {}) {
@@ -27,6 +29,7 @@ export class HelmrClient {
     this.tokens = new Tokens(() => transport);
     this.schedules = new Schedules(() => transport);
     this.auth = new Auth(() => transport);
+    this.workspaces = new Workspaces(() => transport);
   }
 
   /** Any route of the API by its path after `/api`, for what has no method of its own. */
@@ -50,3 +53,4 @@ export const sessions = new Sessions(fromEnvironment);
 export const tokens = new Tokens(fromEnvironment);
 export const schedules = new Schedules(fromEnvironment);
 export const auth = new Auth(fromEnvironment);
+export const workspaces = new Workspaces(fromEnvironment);

@@ -72,10 +72,10 @@ export async function* frames(response: Response): AsyncGenerator<Frame> {
 class MalformedFrameError extends Error {}
 
 /** What the frame says; undefined when it cannot be read but has an id to go on from. */
-function read<T>(frame: Frame, isRecord: (value: T) => boolean): T | undefined {
+function read<T>(frame: Frame, isRecord: Following<T>["isRecord"]): T | undefined {
   try {
     const value = JSON.parse(frame.data) as T;
-    if (value !== null && typeof value === "object" && isRecord(value)) return value;
+    if (value !== null && typeof value === "object" && isRecord(value, frame.event)) return value;
   } catch {
     /* Judged below, by its id. */
   }
@@ -96,7 +96,7 @@ export interface Following<T> {
   readonly signal?: AbortSignal | undefined;
   /** Asks for everything after the cursor; from the beginning without one. */
   open(cursor: string | undefined): Promise<Response>;
-  isRecord(value: T): boolean;
+  isRecord(value: T, event: string): boolean;
   isLast(value: T): boolean;
   /** Asked when connections ended well and brought nothing, this many in a row. */
   isOver(emptyEnds: number): boolean | Promise<boolean>;

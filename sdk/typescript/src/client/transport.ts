@@ -17,9 +17,14 @@ export interface RequestOptions {
   environmentId?: string;
 }
 
+export type RawBody = NonNullable<RequestInit["body"]>;
+
 export interface Call extends RequestOptions {
   query?: Record<string, string | number | undefined>;
+  /** Sent as JSON. */
   body?: unknown;
+  /** Sent as it is, instead of a body. */
+  bytes?: RawBody;
   headers?: Record<string, string>;
   /** All that is needed: no key is sent, and the token knows its own scope. */
   publicAccessToken?: string | undefined;
@@ -109,9 +114,7 @@ export class Transport {
 
   /** A response of a success status, its body not yet read. */
   async open(method: string, path: string, call: Call = {}): Promise<Response> {
-    const url = new URL(this.#base + scoped(path, call));
-    for (const [name, value] of Object.entries(call.query ?? {}))
-      if (value !== undefined) url.searchParams.set(name, String(value));
+    const url = this.#url(path, call);
     const bearer = call.publicAccessToken ?? this.#key;
     const headers: Record<string, string> = {
       "Helmr-API-Version": apiVersion,
@@ -124,11 +127,40 @@ export class Transport {
       method,
       headers,
       ...(call.body !== undefined && { body: JSON.stringify(call.body) }),
+      ...(call.bytes !== undefined && { body: call.bytes }),
+      /* What is not known as a whole is sent while it comes, and answered after that. */
+      ...(call.bytes instanceof ReadableStream && { duplex: "half" }),
       ...(call.signal && { signal: call.signal }),
     });
     if (!response.ok)
       throw errorOf(response.status, await response.text(), response.headers.get("x-request-id"));
     return response;
+  }
+
+  /** A WebSocket that is not open yet. Only programs can name a key: browsers send their cookie. */
+  socket(path: string, protocol: string, call: Call = {}): WebSocket {
+    if (typeof WebSocket === "undefined")
+      throw new UnsupportedTransportError("there is no WebSocket here: Node 22 or newer has one");
+    const url = this.#url(path, call);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    if (globalThis.process?.versions?.node === undefined) {
+      if (this.#key !== undefined)
+        throw new UnsupportedTransportError("a browser cannot send an API key with a WebSocket");
+      return new WebSocket(url, protocol);
+    }
+    const headers = {
+      "Helmr-API-Version": apiVersion,
+      "Helmr-SDK-Version": version,
+      ...(this.#key !== undefined && { Authorization: `Bearer ${this.#key}` }),
+    };
+    return new WebSocket(url, { protocols: [protocol], headers } as unknown as string);
+  }
+
+  #url(path: string, call: Call): URL {
+    const url = new URL(this.#base + scoped(path, call));
+    for (const [name, value] of Object.entries(call.query ?? {}))
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    return url;
   }
 
   async json<T>(method: string, path: string, call: Call = {}): Promise<T> {
