@@ -21,7 +21,7 @@ def names(overview):
     block = overview.split("Commands:\n", 1)[1].split("\n\n", 1)[0]
     for line in block.splitlines():
         usage = re.split(r"\s{2,}", line.strip())[0]
-        yield " ".join(word for word in usage.split() if word == word.lower() and word[0] != "[")
+        yield " ".join(word for word in usage.split() if word == word.lower() and word[0] not in "[-")
 
 
 def main():

@@ -77,6 +77,7 @@ static void join_tables(void)
         {session_commands,            n_session_commands           },
         {workspace_commands,          n_workspace_commands         },
         {workspace_files_commands,    n_workspace_files_commands   },
+        {workspace_exec_commands,     n_workspace_exec_commands    },
         {workspace_terminal_commands, n_workspace_terminal_commands},
         {token_commands,              n_token_commands             },
         {schedule_commands,           n_schedule_commands          },

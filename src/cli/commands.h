@@ -17,6 +17,8 @@ extern const struct command workspace_commands[];
 extern const size_t n_workspace_commands;
 extern const struct command workspace_terminal_commands[]; /* and ports */
 extern const size_t n_workspace_terminal_commands;
+extern const struct command workspace_exec_commands[];
+extern const size_t n_workspace_exec_commands;
 extern const struct command workspace_files_commands[];
 extern const size_t n_workspace_files_commands;
 extern const struct command fleet_commands[]; /* of workers */
@@ -40,6 +42,8 @@ command_run workspace_create_command, workspace_list_command, workspace_get_comm
     workspace_update_command, workspace_archive_command, workspace_delete_command,
     workspace_open_command, workspace_materialize_command, workspace_stop_command,
     workspace_versions_command, workspace_restore_command;
+command_run workspace_exec_command, workspace_exec_list_command, workspace_exec_get_command,
+    workspace_exec_logs_command, workspace_exec_wait_command, workspace_exec_kill_command;
 command_run workspace_shell_command, workspace_pty_create_command, workspace_pty_list_command,
     workspace_pty_connect_command, workspace_pty_close_command, workspace_forward_command;
 command_run workspace_files_list_command, workspace_files_stat_command,

@@ -379,6 +379,18 @@ def a_host_without_a_worker_has_no_status():
 
 
 @test
+def commands_in_workspaces_say_what_is_wrong():
+    fails("workspace", "exec", ID, says="helmr workspace exec --help")
+    fails("workspace", "exec", ID, "--", "true", says="(workspace_not_found)")
+    fails("workspace", "exec", ID, "--set-env", "A", "--", "true", says="NAME=VALUE")
+    fails("workspace", "exec", "list", ID, says="(workspace_not_found)")
+    for verb in "get", "logs", "wait", "kill":
+        fails("workspace", "exec", verb, ID, ID, says="(workspace_exec_not_found)")
+    fails("workspace", "exec", "logs", ID, ID, "--cursor", "x", says="an offset in bytes")
+    fails("workspace", "exec", "kill", ID, ID, "--signal", "STOP", says="--signal")
+
+
+@test
 def projects_are_made_renamed_and_deleted():
     made = works("project", "create", "Web shop").rstrip("\n").split("\t")
     assert made[1:] == ["web-shop", "Web shop"], made

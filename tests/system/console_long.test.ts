@@ -43,16 +43,23 @@ suite("the console with very much", { skip: browserMissing }, () => {
     const told = await watchLongTasks(page);
     const search = page.getByLabel("Search in the log");
     await search.fill("00777");
-    await page.getByText(/of \d+/).first().waitFor();
+    await page
+      .getByText(/of \d+/)
+      .first()
+      .waitFor();
     await own.client.runs.wait(id, { timeoutMs: patience(600_000) });
-    await page.getByText(`${lines.toLocaleString("en")} lines`).waitFor({ timeout: patience(300_000) });
+    await page
+      .getByText(`${lines.toLocaleString("en")} lines`)
+      .waitFor({ timeout: patience(300_000) });
     await search.fill("no such words");
     await page.getByText("nothing found").waitFor();
     await search.fill("");
     await page.getByLabel("Output").evaluate((box) => box.scrollTo({ top: 0 }));
     await page.getByLabel("Line 1", { exact: true }).waitFor();
     await page.goto(`${own.place.url}/runs/${id}#L${lines - 10}`);
-    await page.getByLabel(`Line ${lines - 10}`, { exact: true }).waitFor({ timeout: patience(300_000) });
+    await page
+      .getByLabel(`Line ${lines - 10}`, { exact: true })
+      .waitFor({ timeout: patience(300_000) });
     t.diagnostic(await told().catch(() => "the page was loaded anew"));
     assert.deepEqual(faults, []);
     await page.context().close();
@@ -61,7 +68,9 @@ suite("the console with very much", { skip: browserMissing }, () => {
   test(`${runs} runs are a list that can be scrolled`, async (t) => {
     for (const worker of own.workers) assert.equal(await worker.end("SIGTERM"), 0);
     for (let made = 0; made < runs; made += 100)
-      await Promise.all(Array.from({ length: 100 }, () => own.client.tasks.trigger("naps", { ms: 1 })));
+      await Promise.all(
+        Array.from({ length: 100 }, () => own.client.tasks.trigger("naps", { ms: 1 })),
+      );
     const { page, faults } = await visit(browser, own.place.url);
     await page.goto(`${own.place.url}/runs?status=queued`);
     const told = await watchLongTasks(page);

@@ -21,7 +21,13 @@ function sizeText(bytes: number): string {
   return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-function Versions({ workspace, current }: { workspace: WorkspaceHandle; current: string | undefined }): ReactNode {
+function Versions({
+  workspace,
+  current,
+}: {
+  workspace: WorkspaceHandle;
+  current: string | undefined;
+}): ReactNode {
   const { may, place } = useScope();
   const query = useQuery(`${place.environmentId} workspace ${workspace.id} versions`, () =>
     workspace.versions.list({ limit: 100 }),
@@ -49,7 +55,10 @@ function Versions({ workspace, current }: { workspace: WorkspaceHandle; current:
         { head: "Kind", cell: (one) => one.kind },
         { head: "Files", cell: (one) => one.entries },
         { head: "Size", cell: (one) => sizeText(one.sizeBytes) },
-        { head: "Run", cell: (one) => (one.runId ? <Id value={one.runId} href={`/runs/${one.runId}`} /> : "–") },
+        {
+          head: "Run",
+          cell: (one) => (one.runId ? <Id value={one.runId} href={`/runs/${one.runId}`} /> : "–"),
+        },
         { head: "When", cell: (one) => <Time at={one.createdAt.toISOString()} /> },
         {
           head: "Actions",
@@ -59,13 +68,22 @@ function Versions({ workspace, current }: { workspace: WorkspaceHandle; current:
                 <button
                   type="button"
                   className="quiet"
-                  onClick={() => navigate(`/workspaces/${workspace.id}?tab=Changes&from=${one.parentId}&to=${one.id}`)}
+                  onClick={() =>
+                    navigate(
+                      `/workspaces/${workspace.id}?tab=Changes&from=${one.parentId}&to=${one.id}`,
+                    )
+                  }
                 >
                   Changes
                 </button>
               )}
               {may("workspace-files:write") && one.id !== current && (
-                <Confirm isPlain label="Restore" question="It becomes a new version." act={() => restore(one.id)} />
+                <Confirm
+                  isPlain
+                  label="Restore"
+                  question="It becomes a new version."
+                  act={() => restore(one.id)}
+                />
               )}
             </span>
           ),
@@ -87,7 +105,12 @@ function Commands({ workspace }: { workspace: WorkspaceHandle }): ReactNode {
       query={query}
       items={query.data}
       keyOf={({ id }) => id}
-      empty={<Empty title="No command was run here" command={`helmr workspace exec ${workspace.id} -- ls -la`} />}
+      empty={
+        <Empty
+          title="No command was run here"
+          command={`helmr workspace exec ${workspace.id} -- ls -la`}
+        />
+      }
       columns={[
         { head: "State", cell: (one) => <Status value={one.state} /> },
         { head: "Command", cell: (one) => <code>{one.command.join(" ")}</code> },
@@ -98,7 +121,13 @@ function Commands({ workspace }: { workspace: WorkspaceHandle }): ReactNode {
   );
 }
 
-function Actions({ workspace, one }: { workspace: WorkspaceHandle; one: WorkspaceSnapshot }): ReactNode {
+function Actions({
+  workspace,
+  one,
+}: {
+  workspace: WorkspaceHandle;
+  one: WorkspaceSnapshot;
+}): ReactNode {
   const { may, place } = useScope();
   const again = (): void => refreshAll(`${place.environmentId} workspace`);
   const stop = useSubmit(async () => {
@@ -122,14 +151,29 @@ function Actions({ workspace, one }: { workspace: WorkspaceHandle; one: Workspac
   return (
     <>
       {one.mount && (
-        <button type="button" className="quiet" disabled={stop.isBusy} onClick={() => stop.submit()}>
+        <button
+          type="button"
+          className="quiet"
+          disabled={stop.isBusy}
+          onClick={() => stop.submit()}
+        >
           Stop
         </button>
       )}
-      <button type="button" className="quiet" disabled={branch.isBusy} onClick={() => branch.submit()}>
+      <button
+        type="button"
+        className="quiet"
+        disabled={branch.isBusy}
+        onClick={() => branch.submit()}
+      >
         Branch
       </button>
-      <button type="button" className="quiet" disabled={archive.isBusy} onClick={() => archive.submit()}>
+      <button
+        type="button"
+        className="quiet"
+        disabled={archive.isBusy}
+        onClick={() => archive.submit()}
+      >
         {one.state === "archived" ? "Unarchive" : "Archive"}
       </button>
       <Confirm
@@ -150,11 +194,11 @@ export default function WorkspacePage(): ReactNode {
   const id = useParam("workspace");
   const { place } = useScope();
   const workspace = client.workspaces.open(id, place);
-  const { data: one, error, refresh } = useQuery(
-    `${place.environmentId} workspace ${id}`,
-    () => workspace.retrieve(),
-    5000,
-  );
+  const {
+    data: one,
+    error,
+    refresh,
+  } = useQuery(`${place.environmentId} workspace ${id}`, () => workspace.retrieve(), 5000);
   const [tab, setTab] = useSearch("tab", "Files");
   const [version] = useSearch("version", "");
   const [from] = useSearch("from", "");
@@ -163,7 +207,14 @@ export default function WorkspacePage(): ReactNode {
   if (!one) return null;
   return (
     <>
-      <PageHead title={<>Workspace <Status value={one.state} /></>} lead={<code>{one.id}</code>}>
+      <PageHead
+        title={
+          <>
+            Workspace <Status value={one.state} />
+          </>
+        }
+        lead={<code>{one.id}</code>}
+      >
         <Actions workspace={workspace} one={one} />
       </PageHead>
       <Facts
@@ -172,21 +223,39 @@ export default function WorkspacePage(): ReactNode {
           ["Mounted", one.mount && <Status value={one.mount.state} />],
           ["External id", one.externalId],
           ["Tags", one.tags.join(", ")],
-          ["Branch of", one.forkedFrom && <Id value={one.forkedFrom} href={`/workspaces/${one.forkedFrom}`} />],
+          [
+            "Branch of",
+            one.forkedFrom && <Id value={one.forkedFrom} href={`/workspaces/${one.forkedFrom}`} />,
+          ],
           ["Changed", <Time at={one.updatedAt.toISOString()} />],
         ]}
       />
       <div className="tabs" role="tablist" aria-label="Parts of the workspace">
         {tabs.map((name) => (
-          <button key={name} type="button" role="tab" aria-selected={tab === name} onClick={() => setTab(name)}>
+          <button
+            key={name}
+            type="button"
+            role="tab"
+            aria-selected={tab === name}
+            onClick={() => setTab(name)}
+          >
             {name}
           </button>
         ))}
       </div>
-      {tab === "Files" && <FileBrowser workspace={workspace} current={one.currentVersionId} version={version || undefined} />}
+      {tab === "Files" && (
+        <FileBrowser
+          workspace={workspace}
+          current={one.currentVersionId}
+          version={version || undefined}
+        />
+      )}
       {tab === "Versions" && <Versions workspace={workspace} current={one.currentVersionId} />}
       {tab === "Changes" && (
-        <DiffView path={`/workspaces/${id}/diff`} query={{ ...(from && { from }), ...(to && { to }) }} />
+        <DiffView
+          path={`/workspaces/${id}/diff`}
+          query={{ ...(from && { from }), ...(to && { to }) }}
+        />
       )}
       {tab === "Commands" && <Commands workspace={workspace} />}
       {tab === "Terminal" && <Terminals workspace={workspace} />}

@@ -22,7 +22,12 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
   const box = useRef<HTMLDivElement>(null);
   const [said, setSaid] = useState("Connecting…");
   useEffect(() => {
-    const terminal = new Terminal({ theme: colors(), fontSize: 13, scrollback: 10_000, cursorBlink: true });
+    const terminal = new Terminal({
+      theme: colors(),
+      fontSize: 13,
+      scrollback: 10_000,
+      cursorBlink: true,
+    });
     const fit = new FitAddon();
     const stop = new AbortController();
     let attachment: PtyAttachment | undefined;
@@ -35,7 +40,7 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
     terminal.onResize(({ cols, rows }) => attachment?.resize(cols, rows));
     const follow = async (): Promise<void> => {
       const pty = workspace.pty.open(ptyId);
-      for (let cursor = 0; !stop.signal.aborted; ) {
+      for (let cursor = 0; !stop.signal.aborted;) {
         try {
           attachment = await pty.attach({ cursor, signal: stop.signal });
           setSaid("");
@@ -60,7 +65,9 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
   }, [workspace.id, ptyId]);
   return (
     <>
-      <p className="dim" role="status">{said}</p>
+      <p className="dim" role="status">
+        {said}
+      </p>
       <div className="screen" ref={box} />
     </>
   );
@@ -69,7 +76,11 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
 export default function Terminals({ workspace }: { workspace: WorkspaceHandle }): ReactNode {
   const { place, may } = useScope();
   const [chosen, setChosen] = useState<string>();
-  const list = useQuery(`${place.environmentId} workspace ${workspace.id} ptys`, () => workspace.pty.list({ limit: 50 }), 5000);
+  const list = useQuery(
+    `${place.environmentId} workspace ${workspace.id} ptys`,
+    () => workspace.pty.list({ limit: 50 }),
+    5000,
+  );
   const open = (list.data ?? []).filter(({ state }) => state === "starting" || state === "open");
   const shown = chosen ?? open[0]?.id;
   const create = useSubmit(async () => {
@@ -87,13 +98,33 @@ export default function Terminals({ workspace }: { workspace: WorkspaceHandle })
     <>
       <div className="filters">
         {open.map((pty, i) => (
-          <button key={pty.id} type="button" className="quiet" aria-pressed={pty.id === shown} onClick={() => setChosen(pty.id)}>Terminal {i + 1}</button>
+          <button
+            key={pty.id}
+            type="button"
+            className="quiet"
+            aria-pressed={pty.id === shown}
+            onClick={() => setChosen(pty.id)}
+          >
+            Terminal {i + 1}
+          </button>
         ))}
-        {may("workspace-pty:create") && <button type="button" disabled={create.isBusy} onClick={() => create.submit()}>{create.isBusy ? "Opening…" : "New terminal"}</button>}
-        {shown && may("workspace-pty:manage") && <button type="button" className="quiet" onClick={() => close.submit()}>Close this one</button>}
+        {may("workspace-pty:create") && (
+          <button type="button" disabled={create.isBusy} onClick={() => create.submit()}>
+            {create.isBusy ? "Opening…" : "New terminal"}
+          </button>
+        )}
+        {shown && may("workspace-pty:manage") && (
+          <button type="button" className="quiet" onClick={() => close.submit()}>
+            Close this one
+          </button>
+        )}
       </div>
       {error && <Trouble error={error} />}
-      {shown ? <Screen key={shown} workspace={workspace} ptyId={shown} /> : <Empty title="No terminal is open" command={`helmr workspace shell ${workspace.id}`} />}
+      {shown ? (
+        <Screen key={shown} workspace={workspace} ptyId={shown} />
+      ) : (
+        <Empty title="No terminal is open" command={`helmr workspace shell ${workspace.id}`} />
+      )}
     </>
   );
 }
