@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "image/image.h"
 #include "worker/guest_state.h"
+#include "worker/relay.h"
 #include "worker/template.h"
 #include "worker/worker.h"
 
@@ -557,6 +558,7 @@ bool guest_end_instance(struct guest *guest)
     loop_remove(TAKE(guest->process));
     loop_remove(TAKE(guest->wake));
     loop_remove(TAKE(guest->room));
+    relay_drop_all(guest);
     channel_finish(&guest->channel);
     if (instance_destroy(TAKE(guest->instance), &err))
         return true;

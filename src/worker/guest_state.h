@@ -60,6 +60,8 @@ struct guest {
 
     struct guest_capture *capture; /* under way, or NULL */
     struct guest_place *place;     /* the same */
+    struct guest_relay *relays;
+    uint32_t n_relayed; /* of all times */
 
     struct guest_op *first_op; /* asked and not taken yet, in order */
     size_t n_ops;
