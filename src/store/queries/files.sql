@@ -12,7 +12,3 @@ WHERE w.environment_id = $1 AND w.id = $2 AND w.state <> 'deleted';
 SELECT w.state, w.current_version_id, v.manifest_id, v.size_bytes, v.entries
 FROM workspaces w LEFT JOIN versions v ON v.id = w.current_version_id
 WHERE w.environment_id = $1 AND w.id = $2 AND w.state <> 'deleted';
-
--- name: files_mount (workspace) -> id
-SELECT id FROM mounts
-WHERE workspace_id = $1 AND state IN ('mounting', 'mounted', 'unmounting') LIMIT 1;
