@@ -38,6 +38,7 @@ export const finds = task({
 };
 
 const deployment = await deployed(project({ after }, sources));
+await printed(["deployment", "promote", deployment]);
 const place = fs.mkdtempSync(join(tmpdir(), "helmr-files-"));
 after(() => fs.rmSync(place, { recursive: true, force: true }));
 
@@ -171,7 +172,7 @@ test("files are changed one by one, and each change is a version", async () => {
   ]);
   assert.equal(await at("read", "docs/a.txt"), "two\n");
   assert.match(await at("stat", "docs/tool.sh"), /Mode: +0755/);
-  assert.match(await at("list", "docs"), /file +0755 +21 +\S+ +tool\.sh/);
+  assert.match(await at("list", "docs"), /^file\t0755\t21\t\S+\ttool\.sh$/m);
   assert.equal((await files("list", workspace, "--version", first, "--recursive")).includes("docs"), false);
   await at("rm", "docs/deep", "--recursive");
   const refused = await helmr(["workspace", "files", "rm", workspace, "docs"]);
@@ -272,11 +273,8 @@ test("a directory that leads out of itself by links is unpacked without followin
   fs.mkdirSync(down);
   // What is there already must not be a way out either.
   fs.symlinkSync(outside, join(down, "sub"));
-  const got = await helmr(["workspace", "files", "get", workspace, "/", down]);
-  assert.equal(got.code, 1);
-  assert.deepEqual(fs.readdirSync(outside), []);
-  fs.rmSync(join(down, "sub"));
   await files("get", workspace, "/", down);
+  assert.deepEqual(fs.readdirSync(join(down, "sub")), ["x"]);
   assert.equal(fs.readlinkSync(join(down, "trap")), outside);
   assert.deepEqual(fs.readdirSync(outside), []);
 });
