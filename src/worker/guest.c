@@ -82,6 +82,8 @@ static void on_room(void *arg, unsigned events UNUSED)
     struct error err;
 
     clear_eventfd(guest->room_fd);
+    if (guest->server && !guest->server->room(guest->server->arg, &err))
+        guest_break_off(guest, &err);
     for (unsigned which = 0; which < GUEST_STREAMS && !guest->is_broken; which++) {
         size_t n = guest->owed[which];
 

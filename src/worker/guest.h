@@ -150,6 +150,29 @@ bool guest_answer(struct guest *guest, uint64_t op, enum op_status status, struc
 /* While it is true a stop of the worker is news and no end: there is something to be saved. */
 void guest_outlive_stop(struct guest *guest, bool outlives);
 
+/* --- a sandbox of many programs at a time ---
+ *
+ * It has no program of its own: whoever serves it speaks to the agent himself (guest_state.h) and
+ * hears everything that is said of programs, files and relays. */
+struct guest_server {
+    /* *is_taken: it was for him. False fails the channel. */
+    bool (*message)(void *arg, const struct message *message, bool *is_taken, struct error *err);
+    bool (*data)(void *arg, uint16_t stream, struct str bytes, bool is_end, bool *is_taken,
+                 struct error *err);
+    /* Before what is queued is written: what may be sent now. */
+    bool (*pump)(void *arg, struct error *err);
+    /* guest_room was raised. */
+    bool (*room)(void *arg, struct error *err);
+    void *arg;
+};
+void guest_serve(struct guest *guest, const struct guest_server *server);
+
+/* Ends the task of a sandbox that stood by: it is nobody's. */
+bool guest_dismiss(struct guest *guest, struct error *err) MUST_USE;
+
+/* Until something has happened there, or to the lease, or that boot time has come. */
+bool guest_attend(struct guest *guest, int64_t until_ms, struct error *err) MUST_USE;
+
 /* --- leaving this worker and coming back ---
  *
  * A program that waits is frozen, its agent paused, the sandbox saved to an image in memory and

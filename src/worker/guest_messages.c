@@ -50,6 +50,7 @@ void guest_flush(struct guest *guest)
         return;
     pump_payload(guest, &err, &fine);
     fine = fine && guest_place_pump(guest, &err) && relay_settle(guest, &err) &&
+           (!guest->server || guest->server->pump(guest->server->arg, &err)) &&
            channel_flush(&guest->channel, &wants_write, &err) &&
            loop_change(guest->socket, LOOP_READ | (wants_write ? LOOP_WRITE : 0), &err);
     guest->is_drained = fine && !wants_write;
@@ -248,7 +249,15 @@ static void take_end(struct guest *guest)
 static bool on_message(void *arg, const struct message *message, struct error *err)
 {
     struct guest *guest = arg;
+    bool is_taken = false;
 
+    if (guest->server) {
+        guest->is_stirred = true;
+        if (!guest->server->message(guest->server->arg, message, &is_taken, err))
+            return false;
+    }
+    if (is_taken)
+        return true;
     switch ((int)message->type) {
     case MESSAGE_HELLO: return answer_hello(guest, &message->hello, err);
     case MESSAGE_PONG: guest->ponged_ms = time_boot_ms(); break;
@@ -294,7 +303,13 @@ static bool on_message(void *arg, const struct message *message, struct error *e
 static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end, struct error *err)
 {
     struct guest *guest = arg;
+    bool is_taken = false;
 
+    if (guest->server &&
+        !guest->server->data(guest->server->arg, stream, bytes, is_end, &is_taken, err))
+        return false;
+    if (is_taken)
+        return true;
     if (guest_captures(guest, stream))
         return guest_capture_data(guest, stream, bytes, is_end, err);
     if (relay_owns(guest, stream))

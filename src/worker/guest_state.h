@@ -46,6 +46,8 @@ struct guest {
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
 
+    const struct guest_server *server; /* of many programs; NULL: it has one of its own */
+
     uint32_t program;
     struct guest_listener listener;
     const volatile bool *abort; /* the program's */

@@ -72,3 +72,4 @@ void *build_poller_main(void *arg);
 void *message_poller_main(void *arg);
 void *run_main(void *arg);
 void *build_main(void *arg);
+void *mount_main(void *arg);
