@@ -14,6 +14,7 @@
 #include "worker/guest_state.h"
 #include "worker/place.h"
 #include "worker/prepare.h"
+#include "worker/relay.h"
 #include "worker/report.h"
 #include "worker/standby.h"
 #include "worker/template.h"
@@ -212,6 +213,11 @@ static void take_stop(struct mount *mount, const struct wire_message *message)
     end_wanted(mount, "stopped", message->capture);
 }
 
+static void take_relay(struct mount *mount, const struct wire_message *message)
+{
+    relay_open(mount->guest, message->name);
+}
+
 static const struct {
     const char *type;
     void (*take)(struct mount *mount, const struct wire_message *message);
@@ -223,6 +229,7 @@ static const struct {
     {"process_signal",      mount_process_signal     },
     {"process_close",       mount_process_close      },
     {"mount_stop",          take_stop                },
+    {"relay_open",          take_relay               },
 };
 
 static void take_mail(struct mount *mount)
@@ -244,7 +251,7 @@ static void take_mail(struct mount *mount)
 
 static bool is_idle(const struct mount *mount)
 {
-    return mount->n_processes == 0 && mount->n_relays == 0;
+    return mount->n_processes == 0 && relay_count(mount->guest) == 0;
 }
 
 /* A drain waits for what runs; a stop of the worker does not. */

@@ -43,7 +43,6 @@ struct mount {
     size_t n_former;
 
     bool is_empty;      /* the agent has proved that no program is left */
-    size_t n_relays;    /* connections to ports: while there is one it is not idle */
     int64_t touched_ms; /* boot time when somebody last wanted something */
     bool is_ending;     /* nothing new begins */
     bool wants_version; /* what changed is kept */

@@ -14,7 +14,7 @@
 enum {
     FORMER_MAX = 1024,
     STREAM_FIRST = 16,    /* lower ones are the capture's, the place's and a task's */
-    STREAM_ROUNDS = 8000, /* programs until a number is used again */
+    STREAM_ROUNDS = 7900, /* programs until a number is used again; higher ones are relays' */
     INPUT_MAX = 32 * 1024 * 1024,
 };
 
