@@ -328,6 +328,7 @@ struct wire_version {
     struct str id, manifest, tree_digest; /* manifest: the object's digest */
     struct json_list objects;             /* struct wire_object: manifest and packs it needs */
     int64_t size_bytes, entries;
+    int64_t files_read, bytes_read; /* in the sandbox, to make it */
 };
 struct wire_checkpoint_begin {
     struct wire_fence fence;

@@ -64,6 +64,7 @@ struct guest {
     struct guest_place *place;     /* the same */
     struct guest_relay *relays;
     uint32_t n_relayed; /* of all times */
+    struct guest_base base;
 
     struct guest_op *first_op; /* asked and not taken yet, in order */
     size_t n_ops;

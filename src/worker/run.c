@@ -279,6 +279,7 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
         /* Collected before the result could name it: everything is stored anew, once. */
         if (is_again || err->code != ERR_OBJECT_GONE || !report.capture.has_version)
             return false;
+        guest_set_base(run->guest, NULL, NULL);
     }
 }
 
