@@ -20,15 +20,21 @@ struct preparation {
     struct failure *failure;
 };
 
+static const char **texts_of(struct json_list list, struct arena *arena)
+{
+    const char **texts = arena_array(arena, list.n + 1, sizeof *texts);
+
+    for (size_t i = 0; i < list.n; i++)
+        texts[i] = arena_text(arena, ((const struct str *)list.items)[i]);
+    return texts;
+}
+
 void prepare_spec(struct lease *lease, const struct sandbox_wish *wish, struct arena *arena,
                   struct sandbox_spec *spec)
 {
     const struct wire_sandbox *sandbox = wish->sandbox;
-    const char **deny = arena_array(arena, sandbox->deny.n + 1, sizeof *deny);
     struct worker *worker = lease->worker;
 
-    for (size_t i = 0; i < sandbox->deny.n; i++)
-        deny[i] = arena_text(arena, ((const struct str *)sandbox->deny.items)[i]);
     memcpy(spec->id, lease->instance_id, ID_TEXT);
     spec->kind = wish->kind;
     spec->lease_id = lease->id;
@@ -39,8 +45,10 @@ void prepare_spec(struct lease *lease, const struct sandbox_wish *wish, struct a
     spec->memory_mib = sandbox->memory_mib;
     spec->disk_mib = sandbox->disk_mib;
     spec->network = sandbox->internet ? NETWORK_OPEN : NETWORK_OFF;
-    spec->deny = deny;
+    spec->deny = texts_of(sandbox->deny, arena);
     spec->n_deny = sandbox->deny.n;
+    spec->ports = texts_of(sandbox->ports, arena);
+    spec->n_ports = sandbox->ports.n;
     spec->deadline_ms = time_boot_ms() + engine_start_ms(worker->engine);
 }
 
