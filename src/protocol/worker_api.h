@@ -233,7 +233,7 @@ struct wire_message {
     bool capture;       /* mount_stop: what changed becomes a version */
     struct str request_id, op, path;
     int64_t length;
-    struct str name; /* relay_open */
+    struct str name; /* relay_open; of a file request that lists, the name it goes on after */
 };
 struct wire_poll_answer {
     struct json_list grants, messages;
