@@ -1,7 +1,10 @@
 // Kills the server, the worker or both without warning while workspaces are captured, written to,
 // restored and deleted. Whatever was acknowledged must read back bit for bit after every start.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WorkspaceHandle } from "@helmr/sdk";
@@ -13,7 +16,7 @@ import { Part } from "./lib/part.ts";
 import { project } from "./lib/project.ts";
 
 const rounds = Number(process.env.WORKSPACE_KILLS ?? 5);
-const longestLifeMs = 2500;
+const deleteMs = 400;
 const fileMax = 1024 * 1024;
 const pathsOf = 6;
 
@@ -91,6 +94,8 @@ const sorted = (content: Content): [string, string][] => [...content].sort();
 /** One thing that is done to a workspace: asking for it, and what it holds when that is done. */
 interface Action {
   readonly name: string;
+  /** How long it takes, about: the kill comes somewhere in it. */
+  readonly lastsMs: number;
   readonly becomes: Content;
   act(): Promise<unknown>;
 }
@@ -99,9 +104,23 @@ function put({ workspace, current }: Known): Action {
   const [path, bytes] = [somePath(), randomBytes(1 + below(fileMax))];
   return {
     name: "put",
+    lastsMs: 60,
     becomes: new Map(current).set(path, hash(bytes)),
     act: () => workspace.files.write(path, bytes),
   };
+}
+
+function upload({ workspace, current }: Known): Action {
+  const folder = mkdtempSync(`${tmpdir()}/helmr-upload-`);
+  const becomes = new Map(current);
+  for (let i = 0; i < 20; i++) {
+    const bytes = randomBytes(1 + below(fileMax));
+    writeFileSync(`${folder}/part${i}`, bytes);
+    becomes.set(`tree/part${i}`, hash(bytes));
+  }
+  const tar = execFileSync("tar", ["-cC", folder, "."], { maxBuffer: 64 * fileMax });
+  rmSync(folder, { recursive: true });
+  return { name: "upload", lastsMs: 500, becomes, act: () => workspace.files.upload("tree", tar) };
 }
 
 function run({ workspace, current }: Known): Action {
@@ -111,6 +130,7 @@ function run({ workspace, current }: Known): Action {
   );
   return {
     name: "run",
+    lastsMs: 2500,
     becomes: new Map(current).set(path, hash(Buffer.concat(all))),
     act: async () => {
       const options = { workspaceId: workspace.id };
@@ -128,10 +148,11 @@ function exec({ workspace, current }: Known): Action {
   const script = `for i in 1 2 3 4 5 6 7 8; do echo ${word}; done > ${path}`;
   return {
     name: "exec",
+    lastsMs: 2500,
     becomes: new Map(current).set(path, hash(Buffer.from(`${word}\n`.repeat(8)))),
     act: async () => {
       const command = await workspace.exec(["sh", "-c", script]);
-      const { state, exitCode } = await command.wait();
+      const { state, exitCode } = await command.wait({ signal: AbortSignal.timeout(patience(60_000)) });
       assert.deepEqual([state, exitCode], ["exited", 0]);
       await workspace.stop();
       await until("an unmounted workspace", async () => (await workspace.retrieve()).mount === undefined);
@@ -142,10 +163,11 @@ function exec({ workspace, current }: Known): Action {
 
 function restore({ workspace, versions }: Known): Action {
   const [id, content] = pick([...versions]);
-  return { name: "restore", becomes: content, act: () => workspace.versions.restore(id) };
+  const act = (): Promise<unknown> => workspace.versions.restore(id);
+  return { name: "restore", lastsMs: 30, becomes: content, act };
 }
 
-const actions = [put, put, run, exec, restore];
+const actions = [put, upload, run, run, exec, restore];
 
 async function makeWorkspace(): Promise<Known> {
   const { workspace } = await insist(() => client.workspaces.create({ sandboxId: "killed" }));
@@ -187,8 +209,8 @@ async function reconcile(known: Known, action: Action, acknowledged: boolean): P
     assert.deepEqual(sorted(known.current), sorted(action.becomes), `${action.name} was lost`);
 }
 
-async function killSoon(): Promise<void> {
-  await sleep(Math.random() * longestLifeMs);
+async function killWithin(ms: number): Promise<void> {
+  await sleep(Math.random() * ms);
   const killed = pick(victims);
   await Promise.all(killed.map((one) => one.end("SIGKILL")));
   killed.forEach((one) => one.start());
@@ -201,7 +223,7 @@ async function perform(known: Known): Promise<string> {
     () => true,
     () => false,
   );
-  await killSoon();
+  await killWithin(action.lastsMs);
   const acknowledged = await done;
   await settleRuns(known);
   await settle(known);
@@ -222,7 +244,7 @@ async function destroy(known: Known): Promise<void> {
     () => true,
     () => false,
   );
-  await killSoon();
+  await killWithin(deleteMs);
   if (!(await asked)) await insist(() => known.workspace.delete());
   await until("a deleted workspace", async () =>
     (await insist(() => known.workspace.retrieve())).state === "deleted");

@@ -24,6 +24,12 @@ export const notes = task({
     return before;
   },
 });
+
+export const naps = task({
+  id: "naps",
+  sandbox: box,
+  run: async () => new Promise((resolve) => setTimeout(resolve, 600_000)),
+});
 `,
 };
 
@@ -48,6 +54,9 @@ async function note(workspace: WorkspaceHandle, added: string): Promise<unknown>
   assert.equal(ended.status, "succeeded", JSON.stringify(ended.error));
   return ended.output;
 }
+
+/** Nothing here takes longer. */
+const soon = (): { signal: AbortSignal } => ({ signal: AbortSignal.timeout(patience(120_000)) });
 
 const refused = (code: string) => (error: unknown) =>
   error instanceof HelmrApiError && error.code === code;
@@ -148,11 +157,11 @@ test("a command works in the workspace, and stopping keeps what it made", async 
   const command = await workspace.exec(["sh", "-c", "cat > in.txt; echo done; echo bad >&2; exit 3"]);
   await command.stdin.write("from outside\n");
   await command.stdin.close();
-  const ended = await command.wait();
+  const ended = await command.wait(soon());
   assert.deepEqual([ended.state, ended.exitCode], ["exited", 3]);
   const said = async (stream: typeof command.stdout): Promise<string> => {
     let all = "";
-    for await (const { data } of stream.stream()) all += new TextDecoder().decode(data);
+    for await (const { data } of stream.stream(soon())) all += new TextDecoder().decode(data);
     return all;
   };
   assert.equal(await said(command.stdout), "done\n");
@@ -160,6 +169,35 @@ test("a command works in the workspace, and stopping keeps what it made", async 
   await workspace.stop();
   await until("an unmounted workspace", async () => (await workspace.retrieve()).mount === undefined);
   assert.equal(await text(workspace, "in.txt"), "from outside\n");
+});
+
+test("a command begins in the mount path, or where it is told to", async () => {
+  const workspace = await create();
+  const pwd = (...flags: string[]): Promise<string> =>
+    printed(["workspace", "exec", workspace.id, ...flags, "--", "pwd"]);
+  assert.equal(await pwd(), "/workspace\n");
+  assert.equal(await pwd("--cwd", "/"), "/\n");
+  await workspace.stop();
+});
+
+test("a run and a command exclude each other", async () => {
+  const workspace = await create();
+  const options = { workspaceId: workspace.id };
+  const { run } = await client.sessions.start("naps", {}, options);
+  await assert.rejects(workspace.exec(["true"]), refused("workspace_writer_active"));
+  await assert.rejects(workspace.files.write("a", "b"), refused("workspace_writer_active"));
+  await assert.rejects(workspace.delete(), refused("workspace_writer_active"));
+  await client.runs.cancel(run.id, { force: true });
+  await client.runs.wait(run.id, { timeoutMs: patience(120_000) });
+  const command = await workspace.exec(["sleep", "1000"]);
+  await assert.rejects(
+    client.sessions.start("notes", { text: "no" }, options),
+    refused("workspace_writer_active"),
+  );
+  await until("a running command", async () => (await command.retrieve()).state === "running");
+  await command.terminate({ signal: "KILL" });
+  const { state, signal } = await command.wait(soon());
+  assert.deepEqual([state, signal], ["exited", "KILL"]);
 });
 
 test("a workspace that is mounted is deleted with its programs", async () => {
