@@ -329,6 +329,7 @@ struct wire_version {
     struct json_list objects;             /* struct wire_object: manifest and packs it needs */
     int64_t size_bytes, entries;
     int64_t files_read, bytes_read; /* in the sandbox, to make it */
+    int64_t capture_ms;             /* until all of it was stored */
 };
 struct wire_checkpoint_begin {
     struct wire_fence fence;

@@ -164,6 +164,7 @@ const struct json_field wire_version_fields[] = {
     NUMBER("entries", entries, REQUIRED),
     NUMBER("files_read", files_read, OPTIONAL),
     NUMBER("bytes_read", bytes_read, OPTIONAL),
+    NUMBER("capture_ms", capture_ms, OPTIONAL),
     {0},
 };
 #undef AT

@@ -55,6 +55,7 @@ static bool append_event(struct tx *tx, const struct wire_version *version, cons
     json_int(&json, "entries", version->entries);
     json_int(&json, "files_read", version->files_read);
     json_int(&json, "bytes_read", version->bytes_read);
+    json_int(&json, "capture_ms", version->capture_ms);
     json_close(&json);
     if (!json_end(&json, err))
         return false;

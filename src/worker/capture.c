@@ -27,22 +27,6 @@ static struct json_list objects_of(const struct tree_facts *facts, struct arena 
     return (struct json_list){objects, facts->n_objects};
 }
 
-static void describe(const struct tree_facts *facts, const struct guest_captured *captured,
-                     const char *id, struct arena *arena, struct capture *capture)
-{
-    capture->has_version = true;
-    capture->version = (struct wire_version){
-        .id = arena_str(arena, str_of(id)),
-        .manifest = arena_str(arena, str_of(facts->manifest)),
-        .tree_digest = arena_str(arena, str_of(facts->tree_digest)),
-        .objects = objects_of(facts, arena),
-        .size_bytes = (int64_t)facts->n_bytes,
-        .entries = (int64_t)facts->n_entries,
-        .files_read = (int64_t)captured->files_read,
-        .bytes_read = (int64_t)captured->bytes_read,
-    };
-}
-
 /* One capture under way. */
 struct capturing {
     struct guest *guest;
@@ -56,6 +40,24 @@ struct capturing {
     struct tree_reader base;
     bool has_reader; /* of the version that the agent remembers */
 };
+
+static void describe(const struct capturing *capturing, const struct tree_facts *facts,
+                     const struct guest_captured *captured, struct arena *arena,
+                     struct capture *capture)
+{
+    capture->has_version = true;
+    capture->version = (struct wire_version){
+        .id = arena_str(arena, str_of(capturing->id)),
+        .manifest = arena_str(arena, str_of(facts->manifest)),
+        .tree_digest = arena_str(arena, str_of(facts->tree_digest)),
+        .objects = objects_of(facts, arena),
+        .size_bytes = (int64_t)facts->n_bytes,
+        .entries = (int64_t)facts->n_entries,
+        .files_read = (int64_t)captured->files_read,
+        .bytes_read = (int64_t)captured->bytes_read,
+        .capture_ms = time_boot_ms() - capturing->began_ms,
+    };
+}
 
 /* A base that cannot be read, or has another key by now, is no reason to fail: without one
  * everything is stored. */
@@ -109,7 +111,7 @@ static bool take_tree(struct capturing *capturing, bool since, struct arena *are
         return true;
     if (!tree_writer_end(writer, &facts, err))
         return false;
-    describe(&facts, &captured, capturing->id, arena, capture);
+    describe(capturing, &facts, &captured, arena, capture);
     tell(capturing, &captured, &facts, decoder.is_difference);
     if (mark[0])
         guest_set_base(capturing->guest, facts.manifest, mark);
