@@ -12,6 +12,7 @@ struct attach {
     struct api *api;
     const char *workspace, *pty; /* ids */
     int64_t cursor;              /* output is wanted from here on */
+    int64_t old_end;             /* before it output is old: shown, but it asks nothing any more */
     int64_t input_cursor;        /* of the PTY, before the first key */
     bool is_repainted;           /* whatever runs there is told to draw its screen again */
 };

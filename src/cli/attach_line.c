@@ -23,16 +23,28 @@ static void fail(struct attached *attached, const struct error *err)
     attached->err = *err;
 }
 
-static void show(struct attached *attached, struct str bytes)
+static void print(struct attached *attached, struct str bytes)
 {
     struct error err;
 
-    if (!fd_write_all(STDOUT_FILENO, bytes, &err)) {
+    if (!fd_write_all(STDOUT_FILENO, bytes, &err))
         fail(attached, &err);
-        return;
-    }
-    attached->output_cursor += (int64_t)bytes.len;
     screen_modes_read(&attached->modes, bytes);
+}
+
+static void show(struct attached *attached, struct str bytes)
+{
+    int64_t left = attached->attach->old_end - attached->output_cursor;
+    size_t old = left <= 0 ? 0 : (size_t)left < bytes.len ? (size_t)left : bytes.len;
+
+    if (old > 0) {
+        AUTO_FREE char *fit = alloc(old + REPLAY_SEQUENCE_MAX);
+
+        print(attached,
+              (struct str){fit, replay_pass(&attached->replay, (struct str){bytes.ptr, old}, fit)});
+    }
+    print(attached, (struct str){bytes.ptr + old, bytes.len - old});
+    attached->output_cursor += (int64_t)bytes.len;
 }
 
 /* {"type":"closed","exit_code","signal"}: a program that a signal ended has its number here. */

@@ -5,6 +5,7 @@
 
 #include "cli/attach.h"
 #include "cli/escape.h"
+#include "cli/replay.h"
 #include "cli/screen_modes.h"
 #include "cli/terminal.h"
 #include "http/websocket_client.h"
@@ -16,6 +17,7 @@ struct attached {
     struct terminal terminal;
     struct escape escape;
     struct screen_modes modes;
+    struct replay replay;
     struct websocket_client *line; /* NULL: there is no connection */
     int64_t output_cursor;         /* bytes of the PTY that are on the screen */
     int64_t typed;                 /* bytes for the PTY, from the first key on */

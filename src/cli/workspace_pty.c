@@ -86,6 +86,7 @@ static bool attach_to(struct api *api, const struct invocation *invocation, stru
         .workspace = invocation->args[0],
         .pty = arena_text(&api->arena, id),
         .cursor = is_new || end < REPLAYED ? 0 : end - REPLAYED,
+        .old_end = is_new ? 0 : end,
         .input_cursor = number_of(pty, "input_cursor", &api->arena),
         .is_repainted = !is_new,
     };

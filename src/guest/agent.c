@@ -17,6 +17,7 @@
 #include "guest/boot.h"
 #include "guest/capture.h"
 #include "guest/deliver.h"
+#include "guest/files.h"
 #include "guest/place.h"
 #include "guest/program.h"
 #include "guest/relay.h"
@@ -306,6 +307,7 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
     case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
     case MESSAGE_PLACE: place_begin(agent, &message->place); break;
+    case MESSAGE_FILES: files_answer(agent, &message->files); break;
     case MESSAGE_RELAY: relay_begin(agent, &message->relay); break;
     case MESSAGE_RESET: relay_reset(agent, (uint16_t)message->reset.stream); break;
     case MESSAGE_SHUTDOWN: take_shutdown(agent, &message->shutdown); break;

@@ -302,6 +302,7 @@ void harness_finish(struct harness *harness)
     buf_finish(&harness->output);
     buf_finish(&harness->log);
     buf_finish(&harness->tree);
+    buf_finish(&harness->files);
 }
 
 struct message_setup harness_setup(const struct harness *harness)

@@ -30,7 +30,9 @@ struct harness {
     uint32_t n_preloaded; /* answers */
     bool has_preloaded, is_preloaded;
     bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
-    bool has_placed, has_relay;
+    bool has_placed, has_relay, has_files, files_more;
+    struct buf files; /* of the last FILES_RESULT */
+    uint64_t files_size;
     struct message_frozen frozen;
     struct message_reestablished reestablished;
     struct message_consumed consumed;

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -69,6 +70,19 @@ static void note_preload(struct harness *harness, const struct message_preloaded
     keep_text(harness->text, sizeof harness->text, preloaded->text);
 }
 
+static void note_files(struct harness *harness, const struct message_files_result *result)
+{
+    struct error err;
+
+    harness->files.max = MIB(1);
+    harness->files.len = 0;
+    if (result->data.len > 0 && !buf_append(&harness->files, result->data, &err))
+        abort();
+    harness->files_size = result->size;
+    harness->files_more = result->more;
+    harness->has_files = true;
+}
+
 /* What parks and goes on. */
 static void note_rest(struct harness *harness, const struct message *message)
 {
@@ -91,6 +105,7 @@ static void note_rest(struct harness *harness, const struct message *message)
         break;
     case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
     case MESSAGE_RELAY: harness->has_relay = true; break;
+    case MESSAGE_FILES_RESULT: note_files(harness, &message->files_result); break;
     case MESSAGE_PLACED:
         harness->placed = message->placed;
         harness->has_placed = true;

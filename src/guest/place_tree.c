@@ -239,10 +239,10 @@ static bool make_link(struct place_tree *tree, int folder, const char *name,
 static bool make_file(struct place_tree *tree, int folder, const char *name,
                       const struct tree_entry *entry, struct error *err)
 {
-    if (entry->is_linked)
-        return make_link(tree, folder, name, entry, err);
-    tree->file_fd =
-        openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    tree->file_fd = openat(folder, name, flags, 0600);
+    if (tree->file_fd < 0 && errno == EEXIST && remove_at(folder, name, 0, err))
+        tree->file_fd = openat(folder, name, flags, 0600);
     if (tree->file_fd < 0)
         return fail("making the file", entry->path, err);
     if (entry->link_group > tree->n_groups)
@@ -286,10 +286,13 @@ bool place_tree_entry(void *arg, const struct tree_entry *entry, struct error *e
         return false;
     if (entry->kind == TREE_DIRECTORY)
         return make_folder(tree, folder, name, entry, err);
+    /* Mostly there is nothing where a file goes, which shows when it is made. */
+    if (entry->kind == TREE_FILE && !entry->is_linked)
+        return make_file(tree, folder, name, entry, err);
     if (!remove_at(folder, name, 0, err))
         return false;
     if (entry->kind == TREE_FILE)
-        return make_file(tree, folder, name, entry, err);
+        return make_link(tree, folder, name, entry, err);
     return entry->kind == TREE_WHITEOUT || make_other(folder, name, entry, err);
 }
 

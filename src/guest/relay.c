@@ -275,32 +275,37 @@ static size_t count(const struct agent *agent)
     return n;
 }
 
-static bool is_allowed(struct agent *agent, const struct message_relay *message, uint16_t *port,
-                       const char **code, struct error *err)
+static bool is_allowed(struct relay *relay, const char **code, struct error *err)
 {
+    const struct agent *agent = relay->agent;
+
     *code = "invalid_request";
     if (!agent->sandbox.is_ready || agent->is_stopping)
         return error_set(err, ERR_CONFLICT, "the sandbox is not ready");
-    if (message->stream > UINT16_MAX || message->stream % 2 == 0)
-        return error_set(err, ERR_INVALID, "stream %u is not the host's", message->stream);
-    if (count(agent) >= RELAYS_MAX)
+    if (count(agent) > RELAYS_MAX)
         return error_set(err, ERR_LIMIT, "there are %d connections already", RELAYS_MAX);
     *code = "port_not_allowed";
-    if (!read_port(agent, message->name, port))
+    if (!read_port(agent, str_of(relay->name), &relay->port))
         return error_set(err, ERR_FORBIDDEN, "the sandbox does not list this port");
     return true;
 }
 
+/* The stream is opened in any case: a refusal ends it, so that the host can use it again. */
+static bool open_stream(struct agent *agent, const struct message_relay *message, struct error *err)
+{
+    if (message->stream > UINT16_MAX || message->stream % 2 == 0)
+        return error_set(err, ERR_INVALID, "stream %u is not the host's", message->stream);
+    return channel_open_stream(&agent->channel, (uint16_t)message->stream,
+                               CHANNEL_SENDS | CHANNEL_RECEIVES, err);
+}
+
 void relay_begin(struct agent *agent, const struct message_relay *message)
 {
-    const char *code;
     struct error err = {0};
-    uint16_t port = 0;
+    const char *code;
 
-    if (!is_allowed(agent, message, &port, &code, &err) ||
-        !channel_open_stream(&agent->channel, (uint16_t)message->stream,
-                             CHANNEL_SENDS | CHANNEL_RECEIVES, &err)) {
-        agent_refuse(agent, message->id, "relay", code, &err);
+    if (!open_stream(agent, message, &err)) {
+        agent_refuse(agent, message->id, "relay", "invalid_request", &err);
         return;
     }
     struct relay *relay = alloc(sizeof *relay);
@@ -309,13 +314,14 @@ void relay_begin(struct agent *agent, const struct message_relay *message)
         .agent = agent,
         .id = message->id,
         .stream = (uint16_t)message->stream,
-        .port = port,
         .fd = -1,
         .pending = {.max = CHANNEL_WINDOW},
     };
     memcpy(relay->name, message->name.ptr, message->name.len);
     agent->relays = relay;
-    if (!dial(relay, &err))
+    if (!is_allowed(relay, &code, &err))
+        refuse(relay, code, &err);
+    else if (!dial(relay, &err))
         dial_again(relay, &err);
 }
 

@@ -24,8 +24,8 @@ static bool is_at_rest(const struct program *program)
 
 static bool is_pausable(const struct agent *agent, struct error *err)
 {
-    if (agent->capture || agent->is_stopping || agent->is_frozen ||
-        agent->room || agent->resync.is_wanted)
+    if (agent->capture || agent->is_stopping || agent->is_frozen || agent->room ||
+        agent->resync.is_wanted)
         return error_set(err, ERR_CONFLICT, "the agent is busy");
     for (const struct program *p = agent->programs; p; p = p->next) {
         if (!is_at_rest(p))

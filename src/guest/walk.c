@@ -220,7 +220,8 @@ static bool put_file(struct walk *walk, const char *name, const struct stat *inf
     note_link(walk, info, &entry);
     if (entry.is_linked || walk->is_silent)
         return put_entry(walk, &entry, info, out, err);
-    AUTO_FD int fd = open_same(walk, name, info);
+    /* Nobody is there to put something else in its place. */
+    AUTO_FD int fd = openat(walk->folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return fail_here(walk, "open", err);
     if (!walk_xattrs(fd, &xattrs, err))

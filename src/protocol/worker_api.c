@@ -338,7 +338,7 @@ const struct json_field wire_grant_fields[] = {
         TEXT("data", data, OPTIONAL, WIRE_INPUT_MAX), TEXT("signal", signal, OPTIONAL, 8),    \
         FLAG("capture", capture, OPTIONAL), ID("request_id", request_id, OPTIONAL),           \
         TEXT("op", op, OPTIONAL, 16), TEXT("path", path, OPTIONAL, WIRE_PATH_MAX),            \
-        NUMBER("length", length, OPTIONAL), TEXT("name", name, OPTIONAL, 64)
+        NUMBER("length", length, OPTIONAL), TEXT("name", name, OPTIONAL, 255)
 
 static const struct json_field message_fields[] = {
     NUMBER("cursor", cursor, REQUIRED),

@@ -233,7 +233,7 @@ struct wire_message {
     bool capture;       /* mount_stop: what changed becomes a version */
     struct str request_id, op, path;
     int64_t length;
-    struct str name; /* relay_open */
+    struct str name; /* relay_open; of a file request that lists, the name it goes on after */
 };
 struct wire_poll_answer {
     struct json_list grants, messages;
@@ -328,6 +328,8 @@ struct wire_version {
     struct str id, manifest, tree_digest; /* manifest: the object's digest */
     struct json_list objects;             /* struct wire_object: manifest and packs it needs */
     int64_t size_bytes, entries;
+    int64_t files_read, bytes_read; /* in the sandbox, to make it */
+    int64_t capture_ms;             /* until all of it was stored */
 };
 struct wire_checkpoint_begin {
     struct wire_fence fence;

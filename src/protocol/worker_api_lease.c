@@ -162,6 +162,9 @@ const struct json_field wire_version_fields[] = {
     LIST("objects", objects, REQUIRED, WIRE_MANIFEST_OBJECTS_MAX, wire_object_fields, wire_object),
     NUMBER("size_bytes", size_bytes, REQUIRED),
     NUMBER("entries", entries, REQUIRED),
+    NUMBER("files_read", files_read, OPTIONAL),
+    NUMBER("bytes_read", bytes_read, OPTIONAL),
+    NUMBER("capture_ms", capture_ms, OPTIONAL),
     {0},
 };
 #undef AT

@@ -1,4 +1,5 @@
 /* The life of a mount, and of the programs in it. */
+#include "protocol/files.h"
 #include "protocol/worker_fields.h"
 
 #define AT wire_mount_ready
@@ -74,6 +75,19 @@ static const struct json_field process_end_fields[] = {
 #define AT wire_process_answer
 const struct json_field wire_process_answer_fields[] = {
     LIST("durable", durable, OPTIONAL, WIRE_CHUNKS_MAX, process_end_fields, wire_process_end),
+    {0},
+};
+#undef AT
+
+#define AT wire_file
+const struct json_field wire_file_fields[] = {
+    FENCE,
+    ID("request_id", request_id, REQUIRED),
+    TEXT("code", code, OPTIONAL, 64),
+    TEXT("text", text, OPTIONAL, WIRE_TEXT_MAX),
+    TEXT("data", data, OPTIONAL, 4 * (FILES_DATA_MAX / 3 + 1)),
+    NUMBER("size", size, OPTIONAL),
+    FLAG("more", more, OPTIONAL),
     {0},
 };
 #undef AT

@@ -53,5 +53,16 @@ struct wire_process_answer {
     struct json_list durable; /* struct wire_process_end, of the streams the call named */
 };
 
+/* The answer to a file_request. */
+struct wire_file {
+    struct wire_fence fence;
+    struct str request_id;
+    struct str code, text; /* of what went wrong, as the agent says it; absent: nothing did */
+    struct str data;       /* base64: bytes, or entries (protocol/files.h) */
+    int64_t size;          /* of the file */
+    bool more;             /* the list goes on */
+};
+
+extern const struct json_field wire_file_fields[];
 extern const struct json_field wire_mount_ready_fields[], wire_mount_version_fields[],
     wire_mount_closed_fields[], wire_process_fields[], wire_process_answer_fields[];

@@ -134,6 +134,16 @@ static bool write_list(struct call *call, const struct files_query *query, struc
     return json_end(json, err);
 }
 
+static bool list_live(struct call *call, const struct files_query *query,
+                      const struct listing *listing, struct response *res, struct error *err)
+{
+    const struct files_page page = {listing->glob, listing->after, listing->left};
+
+    if (listing->is_recursive)
+        return error_set(err, ERR_INVALID, "what is live is listed one directory at a time");
+    return files_live_list(call, query, &page, res, err);
+}
+
 bool files_list_get(struct call *call, struct response *res, struct error *err)
 {
     struct json_writer json = json_begin(response_body(res));
@@ -145,7 +155,7 @@ bool files_list_get(struct call *call, struct response *res, struct error *err)
     if (!files_query_read(call, &query, err) || !read_listing(call, &listing, err))
         return false;
     if (query.source == FILES_LIVE)
-        return files_live_list(call, &query, res, err);
+        return list_live(call, &query, &listing, res, err);
     if (!files_open_version(call, &query, &files, err) ||
         !files_find_kind(files, query.path, TREE_DIRECTORY, &folder, err))
         return false;

@@ -7,6 +7,7 @@
 #include "protocol/worker_api.h"
 #include "server/audit.h"
 #include "server/caller.h"
+#include "server/mount_store.h"
 #include "server/object_store.h"
 #include "server/quota.h"
 #include "server/versions.h"
@@ -59,23 +60,6 @@ static bool open_object(void *arg, const char *digest, int *fd, struct error *er
     return blob_open(server->blobs, digest, fd, &size, err);
 }
 
-/* Whether nobody writes to the workspace, which is locked if that matters. */
-static bool check_writers(struct tx *tx, const char *workspace_id, struct arena *arena,
-                          struct error *err)
-{
-    struct rows rows;
-
-    if (!STORE(tx, &workspace_writer, arena, &rows, err, V_TEXT(workspace_id)))
-        return false;
-    if (rows.n_rows > 0)
-        return error_set(err, ERR_WORKSPACE_WRITER, "run %s writes to the workspace",
-                         row_text(&rows, 0, WORKSPACE_WRITER_ID));
-    if (!STORE(tx, &files_mount, arena, &rows, err, V_TEXT(workspace_id)))
-        return false;
-    return rows.n_rows == 0 ||
-           error_set(err, ERR_WORKSPACE_WRITER, "the workspace is mounted: stop it first");
-}
-
 static bool find_base(struct call *call, const char *workspace_id, struct base *base,
                       struct error *err)
 {
@@ -88,6 +72,9 @@ static bool find_base(struct call *call, const char *workspace_id, struct base *
         return false;
     if (rows.n_rows == 0)
         return error_set(err, ERR_WORKSPACE_NOT_FOUND, "there is no workspace %s", workspace_id);
+    if (str_equal(row_str(&rows, 0, FILES_BASE_STATE), STR("recovery_required")))
+        return error_set(err, ERR_WORKSPACE_RECOVERY,
+                         "changes of the workspace were lost: mount it once to go on");
     if (!str_equal(row_str(&rows, 0, FILES_BASE_STATE), STR("active")))
         return error_set(err, ERR_WORKSPACE_INACTIVE, "the workspace is %s",
                          row_text(&rows, 0, FILES_BASE_STATE));
@@ -97,8 +84,7 @@ static bool find_base(struct call *call, const char *workspace_id, struct base *
         base->n_bytes = (uint64_t)row_int(&rows, 0, FILES_BASE_SIZE_BYTES);
         base->n_entries = (uint64_t)row_int(&rows, 0, FILES_BASE_ENTRIES);
     }
-    return check_writers(tx, workspace_id, call->arena, err) &&
-           quota_check_storage(tx, call_environment(call), err);
+    return quota_check_storage(tx, call_environment(call), err);
 }
 
 static bool open_base(struct call *call, const char *workspace_id, struct base *base,
@@ -144,17 +130,15 @@ static struct wire_version version_of(const struct tree_facts *facts, const char
     };
 }
 
-/* The row stays locked to the end, so that no writer comes in between. */
-static bool lock_workspace(struct call *call, struct tx *tx, const char *workspace_id,
-                           struct error *err)
+/* Nobody else may write from here to the end of the transaction. */
+static bool take_turn(struct call *call, struct tx *tx, const char *workspace_id,
+                      struct wakes *wakes, struct error *err)
 {
-    struct rows rows;
+    bool is_free;
 
-    if (!STORE(tx, &workspace_lock, call->arena, &rows, err, V_TEXT(call_environment(call)),
-               V_TEXT(workspace_id)))
-        return false;
-    return rows.n_rows == 1 ||
-           error_set(err, ERR_WORKSPACE_NOT_FOUND, "there is no workspace %s", workspace_id);
+    return mount_make_way(tx, call_environment(call), workspace_id, call->arena, &is_free, wakes,
+                          err) &&
+           (is_free || error_set(err, ERR_WORKSPACE_WRITER, "the workspace was just mounted"));
 }
 
 static bool publish(struct call *call, struct files_change *change, const struct base *base,
@@ -174,8 +158,7 @@ static bool publish(struct call *call, struct files_change *change, const struct
     id_make(change->version_id);
     struct wire_version version = version_of(facts, change->version_id, call->arena);
     return store_begin(server->store, &tx, err) &&
-           lock_workspace(call, tx, change->workspace_id, err) &&
-           check_writers(tx, change->workspace_id, call->arena, err) &&
+           take_turn(call, tx, change->workspace_id, wakes, err) &&
            version_publish_in(server, tx, &version, &place, wakes, err) &&
            audit_call(tx, call, "workspace.write", str_of(change->workspace_id), err) &&
            hub_commit(&server->hub, &tx, wakes, err);
@@ -199,10 +182,41 @@ static bool try_once(struct call *call, struct files_change *change, struct erro
     return tree_edit_end(edit, &facts, err) && publish(call, change, &base, &facts, err);
 }
 
+/* A mount that nothing runs in is captured and stopped first. */
+static bool make_way(struct call *call, const char *workspace_id, bool *is_free, struct error *err)
+{
+    struct server *server = server_of(call);
+    AUTO_FREE struct wakes *wakes = alloc(sizeof *wakes);
+    AUTO_TX tx = NULL;
+
+    *wakes = (struct wakes){0};
+    return store_begin(server->store, &tx, err) &&
+           mount_make_way(tx, call_environment(call), workspace_id, call->arena, is_free, wakes,
+                          err) &&
+           hub_commit(&server->hub, &tx, wakes, err);
+}
+
+static bool wait_for_mount(struct call *call, struct files_change *change, struct response *res,
+                           struct error *err)
+{
+    if (call->is_last_try)
+        return error_set(err, ERR_WORKSPACE_WRITER,
+                         "the workspace is mounted, and that did not end in time");
+    change->is_parked = true;
+    response_park(res, arena_printf(call->arena, "workspace:%s", change->workspace_id),
+                  MOUNT_WAIT_MS);
+    return true;
+}
+
 bool files_change_make(struct call *call, struct files_change *change, struct response *res,
                        struct error *err)
 {
-    (void)res;
+    bool is_free;
+
+    if (!make_way(call, change->workspace_id, &is_free, err))
+        return false;
+    if (!is_free)
+        return wait_for_mount(call, change, res, err);
     /* A version that came in between is the new base, and a pack that the collector took is
      * written again. */
     for (int i = 1; i < TRIES_MAX; i++) {

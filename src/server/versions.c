@@ -53,6 +53,9 @@ static bool append_event(struct tx *tx, const struct wire_version *version, cons
     json_string(&json, "kind", kind_name(kind));
     json_int(&json, "size_bytes", version->size_bytes);
     json_int(&json, "entries", version->entries);
+    json_int(&json, "files_read", version->files_read);
+    json_int(&json, "bytes_read", version->bytes_read);
+    json_int(&json, "capture_ms", version->capture_ms);
     json_close(&json);
     if (!json_end(&json, err))
         return false;

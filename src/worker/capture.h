@@ -1,5 +1,6 @@
 /* Versions of a workspace, made on the worker: the tree that the agent sends, chunked and sealed
- * with the store's key as it comes, and put into the store.
+ * with the store's key as it comes, and put into the store. Of a version that the agent remembers
+ * only what differs comes, and is stored.
  *
  * Nothing the guest says is believed before the decoder of protocol/tree.h has checked it.
  */

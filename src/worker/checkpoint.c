@@ -59,6 +59,9 @@ static bool add_facts(struct run *run, struct saver *saver, const struct checkpo
            saver_fact(saver, "wait", str_of(run->wait.id), err) &&
            saver_fact(saver, "compat", str_of(run->worker->compat), err) &&
            (template.len == 0 || saver_fact(saver, TEMPLATE, template, err)) &&
+           (!about->base.manifest[0] ||
+            (saver_fact(saver, "version", str_of(about->base.manifest), err) &&
+             saver_fact(saver, "mark", str_of(about->base.mark), err))) &&
            saver_fact(saver, "nonce", str_of(nonce), err);
 }
 
@@ -172,6 +175,19 @@ static bool load(void *arg, struct str bytes, struct error *err)
     return saved_write(arg, bytes, err);
 }
 
+/* Without one the next capture tells everything. */
+static void read_base(const struct manifest *manifest, struct guest_base *base)
+{
+    const struct manifest_fact *version = manifest_fact_find(manifest, STR("version"));
+    const struct manifest_fact *mark = manifest_fact_find(manifest, STR("mark"));
+
+    if (!version || !mark || !sha256_hex_is_valid(version->value))
+        return;
+    snprintf(base->manifest, sizeof base->manifest, "%.*s", (int)version->value.len,
+             version->value.ptr);
+    snprintf(base->mark, sizeof base->mark, "%.*s", (int)mark->value.len, mark->value.ptr);
+}
+
 static bool read_facts(const struct manifest *manifest, struct checkpoint_about *about,
                        struct error *err)
 {
@@ -183,6 +199,7 @@ static bool read_facts(const struct manifest *manifest, struct checkpoint_about 
         !hex_decode(nonce->value, about->nonce, GUEST_NONCE_LEN))
         return error_set(err, ERR_DAMAGED, "the checkpoint does not say what is in it");
     snprintf(about->run_id, sizeof about->run_id, "%.*s", (int)run->value.len, run->value.ptr);
+    read_base(manifest, &about->base);
     return true;
 }
 

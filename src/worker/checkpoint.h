@@ -12,7 +12,8 @@
 /* What has to be known to wake it up again; part of the sealed manifest. */
 struct checkpoint_about {
     uint8_t nonce[GUEST_NONCE_LEN];
-    char run_id[ID_TEXT]; /* whose memory it is */
+    char run_id[ID_TEXT];   /* whose memory it is */
+    struct guest_base base; /* the version that the agent in it remembers */
 };
 
 struct checkpoint_kept {

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "image/image.h"
 #include "worker/guest_state.h"
+#include "worker/relay.h"
 #include "worker/template.h"
 #include "worker/worker.h"
 
@@ -81,6 +82,8 @@ static void on_room(void *arg, unsigned events UNUSED)
     struct error err;
 
     clear_eventfd(guest->room_fd);
+    if (guest->server && !guest->server->room(guest->server->arg, &err))
+        guest_break_off(guest, &err);
     for (unsigned which = 0; which < GUEST_STREAMS && !guest->is_broken; which++) {
         size_t n = guest->owed[which];
 
@@ -557,6 +560,7 @@ bool guest_end_instance(struct guest *guest)
     loop_remove(TAKE(guest->process));
     loop_remove(TAKE(guest->wake));
     loop_remove(TAKE(guest->room));
+    relay_drop_all(guest);
     channel_finish(&guest->channel);
     if (instance_destroy(TAKE(guest->instance), &err))
         return true;

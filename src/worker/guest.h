@@ -11,6 +11,7 @@
 
 #include "base/loop.h"
 #include "base/secret.h"
+#include "base/sha256.h"
 #include "engine/engine.h"
 #include "protocol/channel.h"
 #include "worker/lease.h"
@@ -150,6 +151,29 @@ bool guest_answer(struct guest *guest, uint64_t op, enum op_status status, struc
 /* While it is true a stop of the worker is news and no end: there is something to be saved. */
 void guest_outlive_stop(struct guest *guest, bool outlives);
 
+/* --- a sandbox of many programs at a time ---
+ *
+ * It has no program of its own: whoever serves it speaks to the agent himself (guest_state.h) and
+ * hears everything that is said of programs, files and relays. */
+struct guest_server {
+    /* *is_taken: it was for him. False fails the channel. */
+    bool (*message)(void *arg, const struct message *message, bool *is_taken, struct error *err);
+    bool (*data)(void *arg, uint16_t stream, struct str bytes, bool is_end, bool *is_taken,
+                 struct error *err);
+    /* Before what is queued is written: what may be sent now. */
+    bool (*pump)(void *arg, struct error *err);
+    /* guest_room was raised. */
+    bool (*room)(void *arg, struct error *err);
+    void *arg;
+};
+void guest_serve(struct guest *guest, const struct guest_server *server);
+
+/* Ends the task of a sandbox that stood by: it is nobody's. */
+bool guest_dismiss(struct guest *guest, struct error *err) MUST_USE;
+
+/* Until something has happened there, or to the lease, or that boot time has come. */
+bool guest_attend(struct guest *guest, int64_t until_ms, struct error *err) MUST_USE;
+
 /* --- leaving this worker and coming back ---
  *
  * A program that waits is frozen, its agent paused, the sandbox saved to an image in memory and
@@ -164,14 +188,35 @@ bool guest_thaw(struct guest *guest, struct error *err) MUST_USE;
  * bytes go to `take`, in order. When that fails, or the agent cannot read the tree, the guest is
  * as it was before. */
 typedef bool guest_take_tree(void *arg, struct str bytes, struct error *err);
-bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
+
+struct guest_captured {
+    uint64_t files_read, bytes_read;
+    char lack[128]; /* why it is not remembered, or no difference though one was asked for */
+};
+
+/* `since` is the mark of a tree the agent remembers: then what comes is the difference from it,
+ * unless it remembers another; ERR_CONFLICT when it finds that there is none to be told. With
+ * `mark` it remembers this one. Both may be empty. */
+bool guest_capture(struct guest *guest, const char *since, const char *mark, guest_take_tree *take,
+                   void *arg, int64_t until_ms, struct guest_captured *captured,
                    struct error *err) MUST_USE;
 
 /* The other way, before the task's release: the bytes of a tree for the workspace. `give` appends
  * the next ones, at most piece_max, and says when they are the last. */
 typedef bool guest_give_tree(void *arg, struct buf *piece, bool *is_last, struct error *err);
-bool guest_place(struct guest *guest, guest_give_tree *give, void *arg, size_t piece_max,
-                 int64_t until_ms, struct error *err) MUST_USE;
+bool guest_place(struct guest *guest, const char *mark, guest_give_tree *give, void *arg,
+                 size_t piece_max, int64_t until_ms, struct error *err) MUST_USE;
+
+/* The version that the agent remembers by a mark, as far as the host knows. */
+struct guest_base {
+    char manifest[SHA256_HEX]; /* empty: none */
+    char mark[SHA256_HEX];
+};
+const struct guest_base *guest_base(const struct guest *guest);
+void guest_set_base(struct guest *guest, const char *manifest, const char *mark); /* NULL: none */
+
+/* Whether its program goes on after this capture. */
+bool guest_goes_on(const struct guest *guest);
 
 /* False when the sandbox did not outlive its program. */
 bool guest_can_capture(const struct guest *guest);

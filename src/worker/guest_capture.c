@@ -15,6 +15,7 @@ struct guest_capture {
     bool is_over; /* both, or it failed */
     bool has_failed;
     struct error failure;
+    struct guest_captured captured;
 };
 
 static uint16_t stream_of(uint32_t program)
@@ -63,6 +64,10 @@ void guest_capture_end(struct guest *guest, const struct message_capture_end *en
     if (!capture)
         return;
     memcpy(capture->digest, end->digest.ptr, sizeof capture->digest);
+    capture->captured.files_read = end->files_read;
+    capture->captured.bytes_read = end->bytes_read;
+    snprintf(capture->captured.lack, sizeof capture->captured.lack, "%.*s", (int)end->lack.len,
+             end->lack.ptr ? end->lack.ptr : "");
     capture->has_sum = true;
     look_over(capture);
 }
@@ -70,11 +75,15 @@ void guest_capture_end(struct guest *guest, const struct message_capture_end *en
 void guest_capture_refused(struct guest *guest, const struct message_error *error)
 {
     bool is_too_large = str_equal(error->code, STR("too_large"));
+    bool is_no_difference = str_equal(error->code, STR("not_a_difference"));
     struct error err;
 
     if (!guest->capture)
         return;
-    error_set(&err, is_too_large ? ERR_TOO_LARGE : ERR_UNPROCESSABLE,
+    error_set(&err,
+              is_too_large       ? ERR_TOO_LARGE
+              : is_no_difference ? ERR_CONFLICT
+                                 : ERR_UNPROCESSABLE,
               "the workspace cannot be captured: %.*s", (int)error->text.len, error->text.ptr);
     fail(guest->capture, &err);
 }
@@ -97,11 +106,31 @@ bool guest_can_capture(const struct guest *guest)
     return guest->instance && !guest->is_broken && (guest->is_quiesced || guest->is_frozen);
 }
 
-bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
-                   struct error *err)
+bool guest_goes_on(const struct guest *guest)
+{
+    return guest->is_frozen && !guest->is_quiesced;
+}
+
+const struct guest_base *guest_base(const struct guest *guest)
+{
+    return &guest->base;
+}
+
+void guest_set_base(struct guest *guest, const char *manifest, const char *mark)
+{
+    guest->base = (struct guest_base){0};
+    if (!manifest)
+        return;
+    snprintf(guest->base.manifest, sizeof guest->base.manifest, "%s", manifest);
+    snprintf(guest->base.mark, sizeof guest->base.mark, "%s", mark);
+}
+
+bool guest_capture(struct guest *guest, const char *since, const char *mark, guest_take_tree *take,
+                   void *arg, int64_t until_ms, struct guest_captured *captured, struct error *err)
 {
     struct guest_capture capture = {.take = take, .arg = arg, .stream = stream_of(guest->program)};
-    struct message_capture message = {++guest->number, capture.stream, guest->generation};
+    struct message_capture message = {++guest->number, capture.stream, guest->generation,
+                                      str_of(since), str_of(mark)};
 
     blake2b_init(&capture.hash, (struct str){0});
     if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
@@ -110,5 +139,6 @@ bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_
     bool fine = guest_send(guest, MESSAGE_CAPTURE, &message, err) &&
                 guest_wait_for(guest, &capture.is_over, until_ms, err);
     guest->capture = NULL;
+    *captured = capture.captured;
     return fine && is_whole(&capture, err);
 }

@@ -7,6 +7,8 @@
 #include "worker/guest_state.h"
 #include "worker/worker.h"
 
+enum { DISMISS_MS = 20 * 1000 };
+
 /* A kernel that is shared kills single processes, and the agent cannot know why one was (with one
  * of its own it does, and has said so); a shell passes its child's end on as 128 and the signal. */
 static void note_memory(struct guest *guest)
@@ -136,6 +138,30 @@ bool guest_follow(struct guest *guest, int64_t limit_ms, struct guest_result *re
             return false;
     } while (news != GUEST_ENDED);
     return true;
+}
+
+void guest_serve(struct guest *guest, const struct guest_server *server)
+{
+    guest->server = server;
+    guest->is_started = true; /* from here on it is the server who starts and ends things */
+    guest->is_quiesced = true;
+}
+
+bool guest_dismiss(struct guest *guest, struct error *err)
+{
+    const struct message_kill message = {++guest->number, guest->program, 0};
+
+    return (guest_send(guest, MESSAGE_KILL, &message, err) &&
+            guest_wait_for(guest, &guest->is_quiesced, guest_until(guest, DISMISS_MS), err)) ||
+           guest_fail(guest, "start", "agent_unhealthy", err);
+}
+
+bool guest_attend(struct guest *guest, int64_t until_ms, struct error *err)
+{
+    guest->is_stirred = false;
+    if (guest_wait_for(guest, &guest->is_stirred, until_ms, err) || err->code == ERR_TIMEOUT)
+        return true;
+    return guest_fail(guest, "mount", "agent_unhealthy", err);
 }
 
 void guest_set_limit(struct guest *guest, int64_t limit_ms)

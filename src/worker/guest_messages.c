@@ -3,6 +3,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "worker/guest_state.h"
+#include "worker/relay.h"
 #include "worker/worker.h"
 
 enum { CLOCK_OFFSET_MAX_MS = 2000 }; /* beyond the time between question and answer */
@@ -48,7 +49,8 @@ void guest_flush(struct guest *guest)
     if (guest->is_broken)
         return;
     pump_payload(guest, &err, &fine);
-    fine = fine && guest_place_pump(guest, &err) &&
+    fine = fine && guest_place_pump(guest, &err) && relay_settle(guest, &err) &&
+           (!guest->server || guest->server->pump(guest->server->arg, &err)) &&
            channel_flush(&guest->channel, &wants_write, &err) &&
            loop_change(guest->socket, LOOP_READ | (wants_write ? LOOP_WRITE : 0), &err);
     guest->is_drained = fine && !wants_write;
@@ -166,6 +168,10 @@ static void take_error(struct guest *guest, const struct message_error *error)
         guest_capture_refused(guest, error);
         return;
     }
+    if (str_equal(error->stage, STR("relay"))) {
+        relay_refused(guest, error);
+        return;
+    }
     if (str_equal(error->stage, STR("place"))) {
         guest_place_refused(guest, error);
         return;
@@ -243,7 +249,15 @@ static void take_end(struct guest *guest)
 static bool on_message(void *arg, const struct message *message, struct error *err)
 {
     struct guest *guest = arg;
+    bool is_taken = false;
 
+    if (guest->server) {
+        guest->is_stirred = true;
+        if (!guest->server->message(guest->server->arg, message, &is_taken, err))
+            return false;
+    }
+    if (is_taken)
+        return true;
     switch ((int)message->type) {
     case MESSAGE_HELLO: return answer_hello(guest, &message->hello, err);
     case MESSAGE_PONG: guest->ponged_ms = time_boot_ms(); break;
@@ -278,6 +292,8 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_REESTABLISHED: return take_reestablished(guest, &message->reestablished, err);
     case MESSAGE_CAPTURE_END: guest_capture_end(guest, &message->capture_end); break;
     case MESSAGE_PLACED: guest_place_end(guest); break;
+    case MESSAGE_RELAY: relay_connected(guest, &message->relay); break;
+    case MESSAGE_RESET: relay_was_reset(guest, message->reset.stream); break;
     case MESSAGE_CONSUMED: guest->has_consumed = true; break;
     default: break; /* later kinds answer requests this worker does not make */
     }
@@ -287,9 +303,17 @@ static bool on_message(void *arg, const struct message *message, struct error *e
 static bool on_data(void *arg, uint16_t stream, struct str bytes, bool is_end, struct error *err)
 {
     struct guest *guest = arg;
+    bool is_taken = false;
 
+    if (guest->server &&
+        !guest->server->data(guest->server->arg, stream, bytes, is_end, &is_taken, err))
+        return false;
+    if (is_taken)
+        return true;
     if (guest_captures(guest, stream))
         return guest_capture_data(guest, stream, bytes, is_end, err);
+    if (relay_owns(guest, stream))
+        return relay_data(guest, stream, bytes, is_end, err);
     if (stream == guest->outcome_stream && stream != 0)
         return buf_append(&guest->outcome_bytes, bytes, err) &&
                channel_consumed(&guest->channel, stream, bytes.len, err);

@@ -82,11 +82,11 @@ void guest_place_refused(struct guest *guest, const struct message_error *error)
     fail(guest->place, &err);
 }
 
-bool guest_place(struct guest *guest, guest_give_tree *give, void *arg, size_t piece_max,
-                 int64_t until_ms, struct error *err)
+bool guest_place(struct guest *guest, const char *mark, guest_give_tree *give, void *arg,
+                 size_t piece_max, int64_t until_ms, struct error *err)
 {
     struct guest_place place = {.give = give, .arg = arg, .piece = {.max = piece_max}};
-    struct message_place message = {++guest->number, PLACE_STREAM, guest->generation};
+    struct message_place message = {++guest->number, PLACE_STREAM, guest->generation, str_of(mark)};
 
     if (!channel_open_stream(&guest->channel, PLACE_STREAM, CHANNEL_SENDS, err))
         return guest_fail(guest, "place", "agent_unhealthy", err);

@@ -46,6 +46,8 @@ struct guest {
     int64_t pinged_ms, ponged_ms;
     uint64_t number;
 
+    const struct guest_server *server; /* of many programs; NULL: it has one of its own */
+
     uint32_t program;
     struct guest_listener listener;
     const volatile bool *abort; /* the program's */
@@ -60,6 +62,9 @@ struct guest {
 
     struct guest_capture *capture; /* under way, or NULL */
     struct guest_place *place;     /* the same */
+    struct guest_relay *relays;
+    uint32_t n_relayed; /* of all times */
+    struct guest_base base;
 
     struct guest_op *first_op; /* asked and not taken yet, in order */
     size_t n_ops;

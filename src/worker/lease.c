@@ -7,6 +7,7 @@
 
 #include "base/own.h"
 #include "base/time.h"
+#include "worker/mail.h"
 #include "worker/worker.h"
 
 static const char *stage_name(enum lease_stage stage)
@@ -28,11 +29,12 @@ void lease_table_init(struct lease_table *table)
 
 void lease_table_finish(struct lease_table *table)
 {
+    mail_drop(&table->early);
     pthread_mutex_destroy(&table->lock);
     pthread_cond_destroy(&table->changed);
 }
 
-static struct lease *find(struct lease_table *table, struct str id)
+struct lease *lease_find(struct lease_table *table, struct str id)
 {
     for (struct lease *lease = table->first; lease; lease = lease->next)
         if (str_equal(str_of(lease->id), id))
@@ -67,7 +69,7 @@ static void keep_grant(struct lease *lease, const struct wire_grant *grant)
 bool lease_is_known(struct lease_table *table, struct str id)
 {
     pthread_mutex_lock(&table->lock);
-    bool known = find(table, id);
+    bool known = lease_find(table, id);
     pthread_mutex_unlock(&table->lock);
     return known;
 }
@@ -92,6 +94,7 @@ struct lease *lease_add(struct lease_table *table, struct worker *worker,
     lease->next = table->first;
     table->first = lease;
     table->count++;
+    mail_adopt(table, lease);
     pthread_mutex_unlock(&table->lock);
     return lease;
 }
@@ -109,6 +112,7 @@ struct lease_view lease_look(struct lease *lease)
         .stop_wanted = lease->stop_wanted,
         .park_wanted = lease->park_wanted,
         .has_answer = lease->answer,
+        .has_lost_mail = lease->has_lost_mail,
     };
     memcpy(view.cancel_reason, lease->cancel_reason, sizeof view.cancel_reason);
     pthread_mutex_unlock(&table->lock);
@@ -141,7 +145,7 @@ void lease_set_expiry(struct lease *lease, int64_t expires_ms)
 void lease_mark_stale(struct lease_table *table, const char *id)
 {
     pthread_mutex_lock(&table->lock);
-    struct lease *lease = find(table, str_of(id));
+    struct lease *lease = lease_find(table, str_of(id));
     if (lease && !lease->is_stale) {
         lease->is_stale = lease->is_unwanted = true;
         wake(lease);
@@ -152,7 +156,7 @@ void lease_mark_stale(struct lease_table *table, const char *id)
 void lease_cancel(struct lease_table *table, struct str id, struct str reason, bool force)
 {
     pthread_mutex_lock(&table->lock);
-    struct lease *lease = find(table, id);
+    struct lease *lease = lease_find(table, id);
     if (lease) {
         lease->cancel_wanted = lease->is_unwanted = true;
         lease->cancel_forced |= force;
@@ -176,7 +180,7 @@ void lease_stop_all(struct lease_table *table)
 void lease_answer(struct lease_table *table, struct str id, struct str wait_id, struct str answer)
 {
     pthread_mutex_lock(&table->lock);
-    struct lease *lease = find(table, id);
+    struct lease *lease = lease_find(table, id);
     if (lease) {
         copy_id(lease->answered_wait, wait_id);
         free(lease->answer);
@@ -191,7 +195,7 @@ void lease_answer(struct lease_table *table, struct str id, struct str wait_id, 
 void lease_park(struct lease_table *table, struct str id)
 {
     pthread_mutex_lock(&table->lock);
-    struct lease *lease = find(table, id);
+    struct lease *lease = lease_find(table, id);
     if (lease) {
         lease->park_wanted = true;
         wake(lease);
@@ -272,6 +276,7 @@ size_t lease_reap(struct lease_table *table)
         close(lease->wake);
         arena_finish(&lease->arena);
         free(lease->answer);
+        mail_drop(&lease->mail);
         free(lease);
     }
     return left;

@@ -13,9 +13,16 @@
 #include "protocol/worker_api.h"
 #include "worker/capacity.h"
 
+struct mail;
 struct worker;
 
 enum lease_stage { LEASE_STARTING, LEASE_RUNNING, LEASE_ENDING };
+
+/* Messages to a mount, in order (mail.h). */
+struct mail_queue {
+    struct mail *first, *last;
+    size_t n, bytes;
+};
 
 struct lease {
     struct lease *next;
@@ -39,6 +46,8 @@ struct lease {
     char cancel_reason[256];
     char answered_wait[ID_TEXT]; /* whose answer has come; empty: none */
     char *answer;                /* JSON */
+    struct mail_queue mail;      /* of a mount */
+    bool has_lost_mail;          /* there was too much of it */
     /* Stale, cancelled or stopped. Read without the lock: preparations, builds and calls under way
      * end as soon as they see it. */
     volatile bool is_unwanted;
@@ -50,17 +59,22 @@ struct lease_table {
     pthread_cond_t changed;
     struct lease *first;
     size_t count;
+    struct mail_queue early; /* for leases that are not known yet */
 };
 
 /* What the lease's thread looks at in one go. */
 struct lease_view {
     int64_t fence_ms;
     bool is_stale, cancel_wanted, cancel_forced, stop_wanted, park_wanted, has_answer;
+    bool has_lost_mail;
     char cancel_reason[256];
 };
 
 void lease_table_init(struct lease_table *table);
 void lease_table_finish(struct lease_table *table);
+
+/* Under the lock; NULL: there is none. */
+struct lease *lease_find(struct lease_table *table, struct str id);
 
 bool lease_is_known(struct lease_table *table, struct str id);
 

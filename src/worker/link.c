@@ -13,6 +13,7 @@
 
 enum {
     REQUEST_MAX = 34 * 1024 * 1024, /* a payload grant or an output, and its wrapping */
+    REFUSAL_MAX = 64 * 1024,
     RETRY_FIRST_MS = 100,
     RETRY_MAX_MS = 1000,
     OBJECT_STALL_MS = 60 * 1000,
@@ -176,6 +177,23 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
         bytes_wipe(answer.body.bytes, answer.body.len);
     buf_finish(&answer.body);
     return fine || error_wrap(err, "%s", exchange->route);
+}
+
+bool line_dial(struct line *line, const struct websocket_dial *dial,
+               const struct websocket_events *events, void *arg, struct websocket_client **client,
+               struct error *err)
+{
+    struct http_answer refusal = {.body = {.max = REFUSAL_MAX}};
+    struct websocket_dial with_headers = *dial;
+
+    with_headers.headers = headers;
+    use_newest_bearer(line, false);
+    bool fine =
+        websocket_client_open(line->client, &with_headers, events, arg, client, &refusal, err);
+    if (!fine && refusal.status > 0)
+        refused(&refusal, err);
+    buf_finish(&refusal.body);
+    return fine;
 }
 
 /* Whether it is worth another try; after a while, which becomes longer. */

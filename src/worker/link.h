@@ -13,7 +13,7 @@
 #include "base/secret.h"
 #include "blob/key_ring.h"
 #include "blob/seal_writer.h"
-#include "http/client.h"
+#include "http/websocket_client.h"
 
 struct link {
     const char *url; /* http(s)://… or unix:/path */
@@ -72,6 +72,11 @@ bool line_call(struct line *line, const struct exchange *exchange, struct arena 
  * `until_ms`. Every call made this way is safe to repeat. */
 bool line_insist(struct line *line, const struct exchange *exchange, int64_t until_ms,
                  struct arena *arena, struct error *err) MUST_USE;
+
+/* A WebSocket to the server, with the newest bearer; the line may be closed afterwards. */
+bool line_dial(struct line *line, const struct websocket_dial *dial,
+               const struct websocket_events *events, void *arg, struct websocket_client **client,
+               struct error *err) MUST_USE;
 
 /* Objects by digest: a file down or up. The digest of what came is checked; a size of -1 is not
  * known, and at most 72 MiB. */

@@ -14,6 +14,7 @@ struct park {
     struct run *run;
     char id[ID_TEXT];
     struct checkpoint_about about;
+    bool is_base_gone; /* what the captured version shares with its base may be collected */
     struct checkpoint_kept kept;
     struct capture capture;
     int64_t begun_ms, step_ms;
@@ -129,8 +130,11 @@ static bool bring_back(struct park *park, struct error *err)
     struct run *run = park->run;
 
     run_end_guest(run);
-    if (!run_restore(run, park->image, err) || !guest_meet(run->guest, park->about.nonce, err) ||
-        !run_give_secrets(run, err) ||
+    if (!run_restore(run, park->image, err) || !guest_meet(run->guest, park->about.nonce, err))
+        return false;
+    if (park->about.base.manifest[0] && !park->is_base_gone)
+        guest_set_base(run->guest, park->about.base.manifest, park->about.base.mark);
+    if (!run_give_secrets(run, err) ||
         !guest_reestablish(run->guest, run->spec.network != NETWORK_OFF, err))
         return false;
     guest_outlive_stop(run->guest, true);
@@ -151,6 +155,7 @@ static bool leave(struct park *park, bool is_kept, struct error *err)
         return false;
     if (stage(park, err))
         return true;
+    park->is_base_gone = err->code == ERR_OBJECT_GONE;
     if (err->code != ERR_OBJECT_GONE || !parent->digest[0])
         return false;
     /* Collected meanwhile: then everything is stored anew. */
@@ -181,6 +186,7 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
         return why.code != ERR_LEASE_STALE && guest_thaw(run->guest, err) &&
                abort_it(park, &why, err);
     }
+    park->about.base = *guest_base(run->guest);
     park->took.capture = end_step(park);
     struct guest_save save;
     if (!guest_pause(run->guest, PAUSE_CHECKPOINT, park->about.nonce, err) ||

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "base/wait.h"
+#include "worker/mail.h"
 #include "worker/worker.h"
 
 enum {
@@ -29,7 +30,8 @@ static bool is_ending(struct worker *worker)
 
 static struct room room_of(const struct wire_grant *grant)
 {
-    const struct wire_sandbox *sandbox = &grant->run.sandbox;
+    const struct wire_sandbox *sandbox =
+        grant->has_mount ? &grant->mount.sandbox : &grant->run.sandbox;
 
     if (grant->has_build)
         return (struct room){.build_slots = 1};
@@ -85,12 +87,24 @@ static struct lease *take_grant(struct worker *worker, const struct wire_grant *
     return lease;
 }
 
+typedef void *lease_main(void *lease);
+
+/* NULL for a grant of nothing, or of more than one thing. */
+static lease_main *main_of(const struct wire_grant *grant)
+{
+    if (grant->has_run + grant->has_build + grant->has_mount != 1)
+        return NULL;
+    return grant->has_run ? run_main : grant->has_build ? build_main : mount_main;
+}
+
 static void accept_grant(struct worker *worker, struct line *line, const struct wire_grant *grant)
 {
     bool is_known = false;
 
-    if (grant->has_run == grant->has_build) {
-        reject(worker, line, grant, "the grant is neither a run nor a build");
+    lease_main *main = main_of(grant);
+
+    if (!main) {
+        reject(worker, line, grant, "the grant is no run, build or mount");
         return;
     }
     struct lease *lease = take_grant(worker, grant, &is_known);
@@ -99,7 +113,7 @@ static void accept_grant(struct worker *worker, struct line *line, const struct 
     if (!lease)
         return;
     log_info("lease taken", LOG_STR("lease", lease->id), LOG_SLICE("kind", grant->kind));
-    if (pthread_create(&lease->thread, NULL, grant->has_run ? run_main : build_main, lease) != 0)
+    if (pthread_create(&lease->thread, NULL, main, lease) != 0)
         abort();
 }
 
@@ -159,9 +173,9 @@ static bool wait_for_room(struct worker *worker, bool for_builds, struct room *r
  * being asked for the moment there is room for it. */
 static void *poll_for_work(struct worker *worker, bool for_builds)
 {
-    static const struct str kinds[] = {STR("build"), STR("run"), STR("resume")};
+    static const struct str kinds[] = {STR("build"), STR("run"), STR("mount"), STR("resume")};
     const struct str *accepted = for_builds ? &kinds[0] : &kinds[1];
-    size_t n_accepted = for_builds || !worker->saves ? 1 : 2;
+    size_t n_accepted = for_builds ? 1 : worker->saves ? 3 : 2;
     struct line line;
     struct error err;
     struct room room;
@@ -217,6 +231,8 @@ static void take_message(struct worker *worker, const struct wire_message *messa
         drain(worker);
     else if (str_equal(message->type, STR("undrain")))
         atomic_store(&worker->draining, false);
+    else if (message->lease_id.len > 0)
+        mail_post(&worker->leases, message);
     else
         log_warn("unknown message", LOG_SLICE("type", message->type));
     if (message->cursor > worker->message_cursor)

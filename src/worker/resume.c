@@ -99,6 +99,8 @@ static bool wake_up(struct run *run, struct error *err)
     if (!bring_back(run, &bringing, &image, err) ||
         !guest_meet(run->guest, bringing.about.nonce, err))
         return false;
+    if (bringing.about.base.manifest[0])
+        guest_set_base(run->guest, bringing.about.base.manifest, bringing.about.base.mark);
     run_end_phase(run, "boot");
     return run_give_secrets(run, err) &&
            guest_reestablish_begin(run->guest, run->spec.network != NETWORK_OFF, err);

@@ -2,16 +2,13 @@
  *
  * User code is released only after the server has recorded the start, and a result is
  * reported only after the agent has proved that nothing of the program is left. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
-#include "worker/bundle.h"
-#include "worker/drives.h"
-#include "worker/image_share.h"
 #include "worker/place.h"
+#include "worker/prepare.h"
 #include "worker/report.h"
 #include "worker/run.h"
 #include "worker/standby.h"
@@ -37,115 +34,6 @@ struct wire_fence run_fence(const struct run *run)
 {
     return (struct wire_fence){run->worker->link.epoch, run->lease->sequence,
                                str_of(run->lease->id)};
-}
-
-static bool open_image(struct run *run, const char *digest, struct error *err)
-{
-    struct image_store *store = run->worker->images;
-
-    return image_find(store, digest, &run->arena, &run->image, err) &&
-           image_unpack(store, &run->image, &run->arena, &run->spec.layers, err);
-}
-
-/* Another worker may have built it: then the server has it. */
-static bool fetch_image(struct run *run, const char *digest, struct error *err)
-{
-    const struct wire_run_grant *grant = run->grant;
-    const char *reference = share_reference(&run->arena, grant->project, grant->sandbox.image_id,
-                                            grant->deployment.version);
-    AUTO(share_close) struct image_share share = {0};
-
-    return share_open(run->lease, &run->arena, &share, err) &&
-           share_get_image(&share, digest, reference, err);
-}
-
-/* What is wrong with the image stays so, what kept it from coming here may pass. */
-static bool image_fault(struct run *run, const struct error *err)
-{
-    const struct str version = run->grant->deployment.version;
-
-    if (err->sys == ENOSPC || err->sys == EDQUOT)
-        return failure_set(&run->failure, "guest_runtime", "disk_full", "prepare", true, "%s",
-                           err->text);
-    if (err->code == ERR_NOT_FOUND)
-        return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
-                           false,
-                           "the image of deployment %.*s is neither on this worker nor in the "
-                           "server's store: deploy the project again (%s)",
-                           (int)version.len, version.ptr, err->text);
-    bool may_pass = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
-                    err->code == ERR_UNAUTHENTICATED || err->code == ERR_CANCELLED;
-    return failure_set(&run->failure, "image_preparation", "image_root_invalid", "prepare",
-                       may_pass, "%s", err->text);
-}
-
-static bool prepare_image(struct run *run, struct error *err)
-{
-    const char *digest = arena_text(&run->arena, run->grant->sandbox.image);
-
-    if (open_image(run, digest, err))
-        return true;
-    if (err->code != ERR_NOT_FOUND || !fetch_image(run, digest, err) ||
-        !open_image(run, digest, err))
-        return image_fault(run, err);
-    return true;
-}
-
-/* Made before the start is timed; what starts then finds them. */
-static bool prepare_drives(struct run *run, struct error *err)
-{
-    AUTO(drives_finish) struct drives drives = {0};
-
-    return !run->worker->engine->has_drives ||
-           drives_open(run->worker->settings->work_dir, &run->spec, &drives, err) ||
-           image_fault(run, err);
-}
-
-static bool prepare_files(struct run *run, struct error *err)
-{
-    const struct wire_object *bundle = &run->grant->deployment.bundle;
-    struct sandbox_spec *spec = &run->spec;
-
-    if (!prepare_image(run, err))
-        return false;
-    spec->n_layers = run->image.n_layers;
-    if (!bundle_open(&run->line, run->worker->settings->work_dir,
-                     arena_text(&run->arena, bundle->digest), bundle->size, &run->arena,
-                     &spec->bundle, err))
-        return failure_set(&run->failure, "guest_runtime", "mount_failed", "prepare", true, "%s",
-                           err->text);
-    return prepare_drives(run, err);
-}
-
-static const char **texts_of(struct json_list list, struct arena *arena)
-{
-    const char **texts = arena_array(arena, list.n + 1, sizeof *texts);
-
-    for (size_t i = 0; i < list.n; i++)
-        texts[i] = arena_text(arena, ((const struct str *)list.items)[i]);
-    return texts;
-}
-
-static void fill_spec(struct run *run)
-{
-    const struct wire_sandbox *sandbox = &run->grant->sandbox;
-    struct sandbox_spec *spec = &run->spec;
-
-    memcpy(spec->id, run->lease->instance_id, ID_TEXT);
-    spec->kind = "run";
-    spec->lease_id = run->lease->id;
-    spec->epoch = run->worker->link.epoch;
-    spec->layout = LAYOUT_AGENT;
-    spec->platform = run->worker->platform.root;
-    spec->vcpus = (int)sandbox->vcpus;
-    spec->memory_mib = sandbox->memory_mib;
-    spec->disk_mib = sandbox->disk_mib;
-    spec->network = sandbox->internet ? NETWORK_OPEN : NETWORK_OFF;
-    spec->deny = texts_of(sandbox->deny, &run->arena);
-    spec->n_deny = sandbox->deny.n;
-    spec->ports = texts_of(sandbox->ports, &run->arena);
-    spec->n_ports = sandbox->ports.n;
-    spec->deadline_ms = time_boot_ms() + engine_start_ms(run->worker->engine);
 }
 
 static bool take_output(void *arg, enum guest_stream stream, struct str bytes)
@@ -391,6 +279,7 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
         /* Collected before the result could name it: everything is stored anew, once. */
         if (is_again || err->code != ERR_OBJECT_GONE || !report.capture.has_version)
             return false;
+        guest_set_base(run->guest, NULL, NULL);
     }
 }
 
@@ -487,11 +376,19 @@ static bool execute(struct run *run, struct error *err)
 {
     struct guest_result result;
 
-    fill_spec(run);
+    const struct sandbox_wish wish = {
+        .kind = "run",
+        .project = run->grant->project,
+        .sandbox = &run->grant->sandbox,
+        .deployment = &run->grant->deployment,
+    };
+
+    prepare_spec(run->lease, &wish, &run->arena, &run->spec);
     if (!begin(run, err))
         return failure_set(&run->failure, "guest_runtime", "agent_unhealthy", "begin", true, "%s",
                            err->text);
-    if (!prepare_files(run, err))
+    if (!prepare_files(run->lease, &run->line, &wish, &run->arena, &run->spec, &run->image,
+                       &run->failure, err))
         return false;
     run_end_phase(run, "image");
     bool goes_on = run->lease->grant.has_resume ? run_come_back(run, err) : start_fresh(run, err);

@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,6 +58,17 @@ static bool choose_engines(struct worker *worker, struct error *err)
            compat_find(worker, err);
 }
 
+/* Versions may take half as much as images do, beside them. */
+static bool open_pack_cache(struct worker *worker, struct error *err)
+{
+    char folder[PATH_MAX];
+    int64_t budget;
+
+    snprintf(folder, sizeof folder, "%.*s/cache", PATH_MAX - 16, worker->settings->work_dir);
+    return upkeep_budget(worker->settings, &budget, err) &&
+           pack_cache_open(folder, budget / 2, &worker->packs, err);
+}
+
 static bool prepare(struct worker *worker, struct error *err)
 {
     const struct worker_settings *set = worker->settings;
@@ -64,7 +76,8 @@ static bool prepare(struct worker *worker, struct error *err)
     return directory_make(set->work_dir, 0700, err) && directory_make(set->images_dir, 0755, err) &&
            host_room(set, &worker->capacity.total, err) && take_host(worker, err) &&
            platform_prepare(set->images_dir, &worker->platform, err) &&
-           image_store_open(set->work_dir, &worker->images, err) && choose_engines(worker, err);
+           image_store_open(set->work_dir, &worker->images, err) && open_pack_cache(worker, err) &&
+           choose_engines(worker, err);
 }
 
 static bool join_server(struct worker *worker, struct error *err)
@@ -163,6 +176,7 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
         upkeep_destroy(worker.upkeep);
         standby_destroy(worker.standby);
     }
+    pack_cache_close(worker.packs);
     image_store_close(worker.images);
     engine_host_close(worker.host);
     lease_table_finish(&worker.leases);

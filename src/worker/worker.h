@@ -15,6 +15,7 @@
 #include "worker/capacity.h"
 #include "worker/lease.h"
 #include "worker/link.h"
+#include "worker/pack_cache.h"
 #include "worker/platform.h"
 #include "worker/settings.h"
 
@@ -34,6 +35,7 @@ struct worker {
     struct engine_result probes[4];
     size_t n_probes;
     struct image_store *images;
+    struct pack_cache *packs; /* of versions */
     struct standby *standby;
     struct upkeep *upkeep;
     struct platform platform;
@@ -72,3 +74,4 @@ void *build_poller_main(void *arg);
 void *message_poller_main(void *arg);
 void *run_main(void *arg);
 void *build_main(void *arg);
+void *mount_main(void *arg);

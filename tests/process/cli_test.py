@@ -387,7 +387,7 @@ def commands_in_workspaces_say_what_is_wrong():
     for verb in "get", "logs", "wait", "kill":
         fails("workspace", "exec", verb, ID, ID, says="(workspace_exec_not_found)")
     fails("workspace", "exec", "logs", ID, ID, "--cursor", "x", says="an offset in bytes")
-    fails("workspace", "exec", "kill", ID, ID, "--signal", "STOP", says="--signal")
+    fails("workspace", "exec", "kill", ID, ID, "--signal", "STOP", says="TERM, KILL, INT or HUP")
 
 
 @test

@@ -101,6 +101,16 @@ suite("the images of the documents", { skip }, () => {
         assert.match(tools[at], says);
     });
 
+    test(`a command in a workspace of ${seed.name} finds the tools, too`, async () => {
+      const { id } = first.get(seed.name) as Deployed;
+      const { workspaceId } = await own.run(id, seed.task, seed.payload);
+      const script = "git --version; rg --version; bun --version; ls /opt/task 2>/dev/null; true";
+      const said = await own.printed(["workspace", "exec", workspaceId, "--", "sh", "-c", script]);
+      assert.match(said, /^git version [^]*^ripgrep [^]*^1\.3\.10$/m);
+      if (seed.name === "agent") assert.match(said, /^agent\.ts\nprobe\.ts\n$/m);
+      await own.printed(["workspace", "stop", workspaceId]);
+    });
+
     test(`${seed.name} unchanged is not built again`, async () => {
       const again = await own.deployedWell(`${folder}/${seed.name}`);
       assert.ok(imageSteps(again).length > 0);
@@ -137,6 +147,9 @@ suite("the images of the documents", { skip }, () => {
     assert.equal(await own.printed(["diff", id]), "A review-summary.txt\n");
     const summary = `reviewed #123 in /workspace with a token of ${key.length} characters`;
     assert.match(await own.printed(["diff", id, "--patch"]), new RegExp(`^\\+${summary}$`, "m"));
+    const { workspaceId } = await own.client.runs.retrieve(id);
+    const read = ["workspace", "files", "read", workspaceId, "review-summary.txt"];
+    assert.equal(await own.printed(read), `${summary}\n`);
 
     const second = (await own.printed(args)).trim();
     const { id: waitId } = await parked(own, second);

@@ -248,7 +248,7 @@ test("output is followed across broken connections without a byte lost or twice"
 });
 
 test("a stream that cannot go on says which way", async () => {
-  const expired = { error: "gone", code: "workspace_stream_cursor_expired", details: { earliest: 9 } };
+  const expired = { error: "gone", code: "workspace_stream_cursor_expired", details: { earliest_cursor: 9 } };
   await using server = await TestServer.start(
     sse(frame(0, "a"), ending("lost")),
     sse(ending("error", { code: "workspace_stream_cursor_expired", cursor: 5 })),

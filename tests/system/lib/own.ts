@@ -52,7 +52,9 @@ async function ownerSession(url: string): Promise<string> {
 
 const scopes = ["runs:create", "runs:read", "runs:manage", "tasks:deploy", "secrets:write"].concat(
   ["create", "read", "complete", "cancel"].map((what) => `tokens:${what}`),
-  ["workspace-versions:read", "session-streams:read", "session-input:send", "session-output:append"],
+  ["session-streams:read", "session-input:send", "session-output:append"],
+  ["lifecycle:manage", "files:read", "files:write", "versions:read"].map((what) => `workspace-${what}`),
+  ["create", "read", "manage"].flatMap((what) => [`workspace-exec:${what}`, `workspace-pty:${what}`]),
 );
 
 async function makeKey(url: string, session: string): Promise<string> {

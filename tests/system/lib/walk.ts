@@ -12,7 +12,7 @@ export interface Step {
   readonly token?: string;
   readonly headers?: Record<string, string>;
   /** Sent as it is, for what is not JSON. */
-  readonly raw?: FormData;
+  readonly raw?: FormData | Uint8Array<ArrayBuffer> | string;
 }
 
 export class Walker {

@@ -71,7 +71,7 @@ function checkCursor(cursor: number | undefined): void {
 function streamError(error: unknown): unknown {
   if (!(error instanceof HelmrApiError) || error.code !== "workspace_stream_cursor_expired")
     return error;
-  const earliest = error.details?.earliest ?? error.details?.cursor;
+  const earliest = error.details?.earliest_cursor;
   return new WorkspaceStreamError(error.message, {
     code: error.code,
     ...(earliest !== undefined && { cursor: String(earliest) }),
@@ -178,6 +178,9 @@ export interface ProcessWriteOptions extends RequestOptions {
 const isBroken = (error: unknown): boolean =>
   error instanceof TypeError || (error instanceof HelmrApiError && error.status >= 500);
 
+/* The program has not read what it was sent before. */
+const isFull = (error: unknown): boolean => error instanceof HelmrApiError && error.status === 503;
+
 /** Input of a program. Each write says where it belongs, so that none is there twice. */
 export class ProcessInput {
   readonly #workspace: WorkspaceAddress;
@@ -225,19 +228,20 @@ export class ProcessInput {
 
   /* After a broken connection nobody knows whether the piece has arrived; its offset tells. */
   async #send(piece: Uint8Array, offset: number, request: RequestOptions): Promise<void> {
-    for (let tries = 1; ; tries++) {
+    for (let tries = 1, again = false; ; again = true) {
       try {
         const body = { offset, data: base64Of(piece) };
         await this.#workspace.json("POST", this.#path, { ...request, body });
         return;
       } catch (error) {
         const arrived =
-          tries > 1 &&
+          again &&
           error instanceof HelmrApiError &&
           error.code === "workspace_stream_offset_conflict" &&
           error.details?.cursor === offset + piece.length;
         if (arrived) return;
         if (!isBroken(error) || request.signal?.aborted || tries >= writeTries) throw error;
+        if (!isFull(error)) tries++;
       }
       await sleep(pauseMs * tries, request.signal);
     }

@@ -10,6 +10,7 @@ import {
   streams,
   task,
   tasks,
+  workspaces,
 } from "@helmr/sdk";
 import type {
   AppendedRecord,
@@ -23,6 +24,8 @@ import type {
   StandardSchemaV1,
   StreamRecord,
   StreamWriter,
+  WorkspaceHandle,
+  WorkspaceSnapshot,
 } from "@helmr/sdk";
 
 type Same<A, B> =
@@ -138,4 +141,32 @@ export async function credentials(): Promise<void> {
   await auth.createPublicToken({ scope: { type: "session.input.send", token: "t" } });
   // @ts-expect-error there is no such scope
   await idempotencyKeys.create("a", { scope: "day" });
+}
+
+export async function ownWorkspaces(): Promise<void> {
+  const { workspace, isCached } = await workspaces.create({ sandboxId: "box", fromVersionId: "v" });
+  holds<Same<typeof workspace, WorkspaceSnapshot>>();
+  holds<Same<typeof isCached, boolean>>();
+  const ws = workspaces.open(workspace);
+  holds<Same<typeof ws, WorkspaceHandle>>();
+  await ws.files.read("a", { source: "version", versionId: "v", offset: 1 });
+  await ws.files.write("a", new Uint8Array(1), { mode: 0o600 });
+  const command = await ws.exec(["ls"], { env: { A: "b" }, timeout: "1m" });
+  for await (const { data, offsetEnd } of command.stdout.stream({ cursor: 3 })) {
+    holds<Same<typeof data, Uint8Array>>();
+    holds<Same<typeof offsetEnd, number>>();
+  }
+  const { exitCode } = await command.wait({ pollIntervalMs: 10 });
+  holds<Same<typeof exitCode, number | undefined>>();
+  await command.terminate({ signal: "HUP" });
+  const terminal = await (await ws.pty.create({ cols: 80 })).attach({ cursor: 0 });
+  for await (const bytes of terminal) holds<Same<typeof bytes, Uint8Array>>();
+  // @ts-expect-error a workspace is made for a sandbox
+  await workspaces.create({});
+  // @ts-expect-error a version is named by its id
+  await ws.files.read("a", { source: "version" });
+  // @ts-expect-error there is no such signal
+  await command.terminate({ signal: "STOP" });
+  // @ts-expect-error it is deleted by delete
+  await ws.update({ state: "deleted" });
 }
