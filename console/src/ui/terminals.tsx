@@ -31,12 +31,17 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
     const fit = new FitAddon();
     const stop = new AbortController();
     let attachment: PtyAttachment | undefined;
+    /* Typed while there is no connection; it is sent when there is. */
+    let typed = "";
     terminal.loadAddon(fit);
     terminal.open(box.current as HTMLElement);
     fit.fit();
     const watch = new ResizeObserver(() => fit.fit());
     watch.observe(box.current as HTMLElement);
-    terminal.onData((data) => attachment?.write(data));
+    terminal.onData((data) => {
+      if (attachment) attachment.write(data);
+      else typed += data;
+    });
     terminal.onResize(({ cols, rows }) => attachment?.resize(cols, rows));
     const follow = async (): Promise<void> => {
       const pty = workspace.pty.open(ptyId);
@@ -45,12 +50,15 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
           attachment = await pty.attach({ cursor, signal: stop.signal });
           setSaid("");
           attachment.resize(terminal.cols, terminal.rows);
+          if (typed !== "") attachment.write(typed);
+          typed = "";
           for await (const piece of attachment) terminal.write(piece);
           if (attachment.closed) return setSaid("The terminal has ended.");
         } catch {
           setSaid("Reconnecting…");
         }
         cursor = attachment?.cursor ?? cursor;
+        attachment = undefined;
         await new Promise((resolve) => setTimeout(resolve, againMs));
       }
     };
