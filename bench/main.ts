@@ -17,6 +17,7 @@ import { seal } from "./figures/seal.ts";
 import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
 import { appendToWaiter, sseFanout, streamAppend } from "./figures/streams.ts";
+import { captureFull, captureSmall } from "./figures/versions.ts";
 import { vmClonePss, vmPark, vmStart } from "./figures/vm.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
@@ -30,6 +31,8 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   log_throughput: logThroughput,
   append_to_waiter: appendToWaiter,
   deploy_cached: deployCached,
+  capture_full: captureFull,
+  capture_small: captureSmall,
   run_start_cold: runStartCold,
   park: parkAndResume,
   parked_rss: parkedMemory,
