@@ -230,6 +230,7 @@ static const struct {
     {"process_close",       mount_process_close      },
     {"mount_stop",          take_stop                },
     {"relay_open",          take_relay               },
+    {"file_request",        mount_file_request       },
 };
 
 static void take_mail(struct mount *mount)
