@@ -5,6 +5,7 @@ import { deployCached } from "./figures/deploy_cached.ts";
 import { dispatch } from "./figures/dispatch.ts";
 import { ext4Write } from "./figures/ext4_write.ts";
 import { authOverhead } from "./figures/auth_overhead.ts";
+import { fileReadApi } from "./figures/file_read_api.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
@@ -23,7 +24,7 @@ import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first six, and servers alone five more.
+// In this order one `helmr up` serves the first six, and servers alone six more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   secret_start: secretStart,
@@ -41,6 +42,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   vm_clone_pss: vmClonePss,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
+  file_read_api: fileReadApi,
   auth_overhead: authOverhead,
   sse_client_bytes: sseClientBytes,
   stream_append: streamAppend,
