@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
 import { dispatch } from "./figures/dispatch.ts";
+import { execRtt, ptyEcho } from "./figures/exec.ts";
 import { ext4Write } from "./figures/ext4_write.ts";
 import { authOverhead } from "./figures/auth_overhead.ts";
 import { fileReadApi } from "./figures/file_read_api.ts";
@@ -24,13 +25,15 @@ import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first six, and servers alone six more.
+// In this order one `helmr up` serves the first eight, and servers alone six more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   secret_start: secretStart,
   run_throughput: runThroughput,
   log_throughput: logThroughput,
   append_to_waiter: appendToWaiter,
+  exec_rtt: execRtt,
+  pty_echo: ptyEcho,
   deploy_cached: deployCached,
   capture_full: captureFull,
   capture_small: captureSmall,
