@@ -35,7 +35,7 @@ async function finish(
   if (!answer.ok) throw new Error(`POST /api/sessions: ${await answer.text()}`);
   const { run } = (await answer.json()) as Started;
   const events = await awaitRun(stack, run.id);
-  if (!events.some(({ kind }) => kind === "run.succeeded"))
+  if (!events.some(({ kind }) => kind === "run.completed"))
     throw new Error(`${task} did not succeed: ${JSON.stringify(events.at(-1))}`);
   return { workspace: run.workspace_id, events };
 }

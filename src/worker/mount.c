@@ -335,6 +335,7 @@ static bool keep_version(struct mount *mount, struct error *err)
         /* Collected before the version could name it: everything is stored anew, once. */
         if (is_again || err->code != ERR_OBJECT_GONE || !capture.has_version)
             return false;
+        guest_set_base(mount->guest, NULL, NULL);
     }
 }
 
