@@ -86,12 +86,13 @@ static bool take_wish(struct mount *mount, uint64_t number, struct file_wish *wi
 static void pass_on(struct mount *mount, const char *request_id,
                     const struct message_files_result *result)
 {
-    AUTO_FREE char *data = alloc(4 * (result->data.len / 3 + 1) + 1);
+    size_t len = base64_encoded_len(result->data.len);
+    AUTO_FREE char *data = alloc(len + 1);
 
     base64_encode(result->data, data);
     struct wire_file file = {
         .request_id = str_of(request_id),
-        .data = str_of(data),
+        .data = {data, len},
         .size = (int64_t)result->size,
         .more = result->more,
     };
