@@ -44,3 +44,12 @@ export const dockerNode = (program: string) =>
     ...["-H", socket, "run", "--rm", "--network", "none"],
     ...["helmr-bench", "node", "-e", program],
   ]);
+
+/** A container that only waits, where a dockerd of our own answers; its name, or nothing. */
+export async function startDockerBox(rootfs: string | undefined): Promise<string | undefined> {
+  if (!rootfs || !(await startDocker(rootfs))) return undefined;
+  const args = ["-H", socket, "run", "--detach", "--network", "none", "helmr-bench", "sleep", "infinity"];
+  return (await run("docker", args)).trim();
+}
+
+export const dockerExec = (box: string) => run("docker", ["-H", socket, "exec", box, "true"]);

@@ -4,8 +4,10 @@ import { apiRunsCreate } from "./figures/api_runs_create.ts";
 import { consoleFigures } from "./figures/console.ts";
 import { deployCached } from "./figures/deploy_cached.ts";
 import { dispatch } from "./figures/dispatch.ts";
+import { execRtt, ptyEcho } from "./figures/exec.ts";
 import { ext4Write } from "./figures/ext4_write.ts";
 import { authOverhead } from "./figures/auth_overhead.ts";
+import { fileReadApi } from "./figures/file_read_api.ts";
 import { httpHealth } from "./figures/http_health.ts";
 import { layerApply } from "./figures/layer_apply.ts";
 import { layerMake } from "./figures/layer_make.ts";
@@ -18,12 +20,13 @@ import { seal } from "./figures/seal.ts";
 import { secretStart } from "./figures/secret_start.ts";
 import { sseClientBytes } from "./figures/sse_client_bytes.ts";
 import { appendToWaiter, sseFanout, streamAppend } from "./figures/streams.ts";
+import { captureFull, captureSmall } from "./figures/versions.ts";
 import { vmClonePss, vmPark, vmStart } from "./figures/vm.ts";
 import { cleanUp, note } from "./host.ts";
 import { remember } from "./report.ts";
 import { prepare, type Stack } from "./stack.ts";
 
-// In this order one `helmr up` serves the first seven, and servers alone five more.
+// In this order one `helmr up` serves the first nine, and servers alone six more.
 const figures: Record<string, (stack: Stack) => Promise<void>> = {
   run_start: runStart,
   secret_start: secretStart,
@@ -31,7 +34,11 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   log_throughput: logThroughput,
   append_to_waiter: appendToWaiter,
   console: consoleFigures,
+  exec_rtt: execRtt,
+  pty_echo: ptyEcho,
   deploy_cached: deployCached,
+  capture_full: captureFull,
+  capture_small: captureSmall,
   run_start_cold: runStartCold,
   park: parkAndResume,
   parked_rss: parkedMemory,
@@ -40,6 +47,7 @@ const figures: Record<string, (stack: Stack) => Promise<void>> = {
   vm_clone_pss: vmClonePss,
   api_runs_create: apiRunsCreate,
   http_health: httpHealth,
+  file_read_api: fileReadApi,
   auth_overhead: authOverhead,
   sse_client_bytes: sseClientBytes,
   stream_append: streamAppend,

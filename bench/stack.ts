@@ -85,6 +85,8 @@ export const url = (stack: Stack) => `http://127.0.0.1:${stack.port}`;
 const scopes = [
   ...["runs:create", "runs:read", "tasks:deploy", "secrets:write", "tokens:complete"],
   ...["session-streams:read", "session-input:send", "session-output:append"],
+  ...["workspace-lifecycle:manage", "workspace-files:read", "workspace-files:write"],
+  ...["create", "read", "manage"].flatMap((what) => [`workspace-exec:${what}`, `workspace-pty:${what}`]),
 ];
 
 /** A key that may do what the benchmarks do, by way of the local owner's session. */

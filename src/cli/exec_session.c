@@ -17,7 +17,7 @@
 #include "cli/follow.h"
 #include "cli/scan.h"
 
-enum { PIECE = 96 * 1024, RETRY_MS = 200 };
+enum { PIECE = 240 * 1024, RETRY_MS = 200 };
 
 /* One of the threads: each has a conversation of its own. */
 struct lane {
@@ -89,7 +89,7 @@ static int signal_number(const char *name)
         if (known && str_equal(str_of(known), str_of(name)))
             return number;
     }
-    return 0;
+    return (int)strtol(name, NULL, 10); /* one without a name is told by its number */
 }
 
 bool exec_end_code(const struct exec_end *end, int *exit_code, struct error *err)
@@ -236,24 +236,37 @@ static bool wait_for_input(struct lane *lane)
     return ends[1].revents == 0;
 }
 
+/* As much as is there by now: a pipe gives little at a time. *is_end: there will be no more. */
+static size_t read_piece(char *bytes, bool *is_end)
+{
+    struct pollfd here = {STDIN_FILENO, POLLIN, 0};
+    size_t len = 0;
+
+    do {
+        ssize_t got = read(STDIN_FILENO, bytes + len, PIECE - len);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        *is_end = got <= 0;
+        len += got > 0 ? (size_t)got : 0;
+    } while (!*is_end && len < PIECE && poll(&here, 1, 0) > 0);
+    return len;
+}
+
 static void *input_main(void *arg)
 {
     struct lane *lane = arg;
     AUTO_FREE char *bytes = alloc(PIECE);
+    bool is_end = false, goes_on = true;
     int64_t offset = 0;
 
-    while (wait_for_input(lane)) {
-        ssize_t got = read(STDIN_FILENO, bytes, PIECE);
+    while (goes_on && !is_end && wait_for_input(lane)) {
+        size_t len = read_piece(bytes, &is_end);
 
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            close_input(lane);
-            break;
-        }
-        if (!send_bytes(lane, &offset, (struct str){bytes, (size_t)got}))
-            break;
+        goes_on = send_bytes(lane, &offset, (struct str){bytes, len});
     }
+    if (is_end && goes_on)
+        close_input(lane);
     return NULL;
 }
 

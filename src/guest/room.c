@@ -61,6 +61,10 @@ static void note_exit(struct program *program, int status)
     program->kill_timer = NULL;
     auto_close(&program->watcher_fd);
     program->watcher_fd = -1;
+}
+
+static void linger(struct program *program)
+{
     program->linger_timer = loop_after(program->agent->loop, LINGER_MS, stop_lingering, program);
 }
 
@@ -113,6 +117,7 @@ static void take_news(struct agent *agent, const struct room_news *news, int fds
         program->exit.cpu_ms = news->cpu_ms;
         program->exit.max_rss_kib = news->max_rss_kib;
         note_exit(program, news->value);
+        linger(program);
         break;
     default: break;
     }
@@ -358,8 +363,10 @@ bool room_reaped(struct agent *agent, pid_t pid)
     while (room->source && read_news(agent))
         ;
     for (struct program *p = agent->programs; p; p = p->next) {
-        if (program_is_in_room(p) && !p->is_reaped)
-            note_exit(p, SIGKILL);
+        if (!program_is_in_room(p) || p->is_reaped)
+            continue;
+        note_exit(p, SIGKILL);
+        linger(p);
     }
     room_destroy(agent);
     return true;

@@ -4,16 +4,17 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/own.h"
 #include "base/test.h"
+#include "guest/overlays.h"
+#include "guest/random_files.h"
 #include "guest/walk.h"
 
-enum { ROUNDS = 200, N_NAMES = 6, LINE = 256 };
+enum { ROUNDS = 200, LINE = 256 };
 
 /* A tree as lines, each with its path before it; what a host would have of it. */
 struct copy {
@@ -98,7 +99,9 @@ static bool read_bytes(void *arg, struct str bytes, bool is_last, struct error *
 
 struct place {
     char path[64];
-    int fd;
+    int fd;       /* what was changed */
+    int merged;   /* as programs see it; the same unless there is an image below */
+    int lower_fd; /* the image, or -1 */
     struct seen seen;
     struct copy *known; /* what the host has */
 };
@@ -127,6 +130,7 @@ static bool capture(struct place *place, bool is_live, struct copy *now, size_t 
     struct reading reading = {.before = place->known, .now = now};
 
     walk_init(&walk, place->fd, NULL, NULL);
+    walk.lower_fd = place->lower_fd;
     walk.seen = &place->seen;
     walk.is_live = is_live;
     seen_drain(&place->seen);
@@ -134,7 +138,7 @@ static bool capture(struct place *place, bool is_live, struct copy *now, size_t 
     *is_difference = walk.is_difference;
     if (!walk.is_difference)
         seen_forget(&place->seen, NULL);
-    walk.is_remembering = seen_begin(&place->seen, place->fd);
+    walk.is_remembering = seen_begin(&place->seen, place->merged);
     if (!run_walk(&walk, &reading, err))
         return false;
     seen_commit(&place->seen, TAKE(walk.made), "mark", is_live);
@@ -148,6 +152,7 @@ static bool capture_all(struct place *place, struct copy *now, struct error *err
     struct reading reading = {.now = now};
 
     walk_init(&walk, place->fd, NULL, NULL);
+    walk.lower_fd = place->lower_fd;
     return run_walk(&walk, &reading, err);
 }
 
@@ -188,10 +193,10 @@ static struct copy *copy_create(void)
 
 static void place_open(struct place *place)
 {
-    *place = (struct place){.path = "/tmp/helmr-seen-XXXXXX"};
+    *place = (struct place){.path = "/tmp/helmr-seen-XXXXXX", .lower_fd = -1};
     if (!mkdtemp(place->path))
         abort();
-    place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    place->fd = place->merged = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     seen_init(&place->seen);
     place->known = copy_create();
 }
@@ -230,93 +235,6 @@ static bool compare(struct place *place, bool is_live, size_t *n_told, bool *is_
     return is_fine;
 }
 
-/* --- what programs do --- */
-
-static uint32_t chance = 7;
-
-static uint32_t any(uint32_t below)
-{
-    chance = chance * 1664525u + 1013904223u;
-    return (chance >> 8) % below;
-}
-
-static const char *any_folder(char path[64])
-{
-    static const char *const folders[] = {".", "a", "b", "a/c", "a/c/d", "b/e"};
-
-    snprintf(path, 64, "%s", folders[any(COUNT_OF(folders))]);
-    return path;
-}
-
-static const char *any_name(char path[64])
-{
-    char folder[64];
-
-    any_folder(folder);
-    snprintf(path, 64, "%.40s/n%u", folder, any(N_NAMES));
-    return path;
-}
-
-static void write_some(int at, const char *path, int flags, const char *text)
-{
-    AUTO_FD int fd = openat(at, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0644);
-
-    if (fd >= 0)
-        (void)!write(fd, text, strlen(text));
-}
-
-/* The size and both times that a user can set stay what they were. */
-static void write_in_disguise(int at, const char *path)
-{
-    struct stat info;
-
-    if (fstatat(at, path, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
-        info.st_size < 2)
-        return;
-    write_some(at, path, 0, any(2) ? "x" : "y");
-    const struct timespec times[2] = {info.st_atim, info.st_mtim};
-    utimensat(at, path, times, 0);
-}
-
-static void write_through_a_mapping(int at, const char *path)
-{
-    AUTO_FD int fd = openat(at, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-
-    if (fd < 0 || ftruncate(fd, 100) != 0)
-        return;
-    char *bytes = mmap(NULL, 100, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED)
-        return;
-    bytes[any(100)] = (char)any(200);
-    munmap(bytes, 100);
-}
-
-static void do_something(int at)
-{
-    char one[64], other[64], text[32];
-
-    any_name(one);
-    any_name(other);
-    snprintf(text, sizeof text, "text %u", any(1000));
-    switch (any(16)) {
-    case 0: (void)!unlinkat(at, one, 0); break;
-    case 1: (void)!renameat(at, one, at, other); break;
-    case 2: (void)!renameat(at, any_folder(one), at, other); break;
-    case 3: (void)!mkdirat(at, one, 0755); break;
-    case 4: (void)!unlinkat(at, one, AT_REMOVEDIR); break;
-    case 5: (void)!symlinkat(other, at, one); break;
-    case 6: (void)!linkat(at, one, at, other, 0); break;
-    case 7: (void)!fchmodat(at, one, 0600 + any(64), 0); break;
-    case 8: write_some(at, one, O_APPEND, text); break;
-    case 9: write_in_disguise(at, one); break;
-    case 10: write_through_a_mapping(at, one); break;
-    case 11: (void)!fchmodat(at, any_folder(one), 0700 + any(64), 0); break;
-    case 12: (void)!mkdirat(at, any_folder(one), 0755); break;
-    case 13: (void)!mknodat(at, one, S_IFIFO | 0600, 0); break;
-    default: write_some(at, one, O_TRUNC, text); break;
-    }
-}
-
 TEST(a_difference_and_all_of_it_are_the_same_tree)
 {
     AUTO(place_close) struct place place;
@@ -334,6 +252,33 @@ TEST(a_difference_and_all_of_it_are_the_same_tree)
         n_differences += is_difference;
     }
     CHECK(n_differences > ROUNDS / 4);
+}
+
+/* The same over an image, parts of which are changed, moved and removed. */
+TEST(a_difference_over_an_image_is_told_as_well)
+{
+    AUTO(overlays_finish) struct overlays overlays = {0};
+    struct place place = {.merged = -1};
+    size_t n_told, n_differences = 0;
+    bool is_difference;
+
+    if (!overlays_make(&overlays, 1))
+        SKIP("no overlay can be mounted here");
+    place.fd = overlays.upper[0];
+    place.merged = overlays.merged[0];
+    place.lower_fd = overlays.lower;
+    seen_init(&place.seen);
+    place.known = copy_create();
+    CHECK(compare(&place, false, &n_told, &is_difference) && !is_difference);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = any(5); i > 0; i--)
+            do_something(place.merged);
+        CHECK(compare(&place, any(3) == 0, &n_told, &is_difference));
+        n_differences += is_difference;
+    }
+    CHECK(n_differences > ROUNDS / 4);
+    seen_finish(&place.seen);
+    copy_destroy(place.known);
 }
 
 TEST(only_what_changed_is_read)

@@ -50,7 +50,9 @@ static bool read_version(struct call *call, const char *name, const char *usual,
     if (!found || str_equal(text, STR("image")))
         return true;
     if (str_equal(text, STR("live")))
-        return error_set(err, ERR_NOT_MOUNTED, "the workspace is mounted nowhere it can be read");
+        return error_set(
+            err, ERR_NOT_MOUNTED,
+            "only what was captured is compared: stop the workspace, or name a version");
     return id_parse(text, id) ||
            error_set(err, ERR_INVALID, "%s must be a version's id, image or live", name);
 }

@@ -230,6 +230,7 @@ static const struct {
     {"process_close",       mount_process_close      },
     {"mount_stop",          take_stop                },
     {"relay_open",          take_relay               },
+    {"file_request",        mount_file_request       },
 };
 
 static void take_mail(struct mount *mount)
@@ -334,6 +335,7 @@ static bool keep_version(struct mount *mount, struct error *err)
         /* Collected before the version could name it: everything is stored anew, once. */
         if (is_again || err->code != ERR_OBJECT_GONE || !capture.has_version)
             return false;
+        guest_set_base(mount->guest, NULL, NULL);
     }
 }
 

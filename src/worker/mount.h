@@ -13,10 +13,17 @@ enum {
     MOUNT_PHASES_MAX = 8,
     MOUNT_LIVE_MAX = 64,      /* programs at a time; the others wait */
     MOUNT_WAITING_MAX = 4096, /* of those */
+    MOUNT_WISHES_MAX = 64,
     MOUNT_GRACE_MS = 10 * 1000,
 };
 
 struct process;
+
+/* A file request that the agent has not answered yet. */
+struct file_wish {
+    uint64_t number; /* of the message */
+    char request_id[ID_TEXT];
+};
 
 struct mount {
     struct lease *lease;
@@ -42,6 +49,9 @@ struct mount {
     char (*former)[ID_TEXT]; /* ids of programs that are over, the last of them */
     size_t n_former;
 
+    struct file_wish wishes[MOUNT_WISHES_MAX];
+    size_t n_wishes;
+
     bool is_empty;      /* the agent has proved that no program is left */
     int64_t touched_ms; /* boot time when somebody last wanted something */
     bool is_ending;     /* nothing new begins */
@@ -58,6 +68,10 @@ void mount_process_input_close(struct mount *mount, const struct wire_message *m
 void mount_process_resize(struct mount *mount, const struct wire_message *message);
 void mount_process_signal(struct mount *mount, const struct wire_message *message);
 void mount_process_close(struct mount *mount, const struct wire_message *message);
+
+/* What the server wants to know of a file; whether the message was the agent's answer to such. */
+void mount_file_request(struct mount *mount, const struct wire_message *message);
+bool mount_files_hear(struct mount *mount, const struct message *message);
 
 /* Programs that have waited for a place get it. */
 void mount_start_waiting(struct mount *mount);

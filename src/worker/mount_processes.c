@@ -436,6 +436,9 @@ bool mount_hears(void *arg, const struct message *message, bool *is_taken, struc
 {
     struct mount *mount = arg;
 
+    *is_taken = mount_files_hear(mount, message);
+    if (*is_taken)
+        return true;
     if (message->type == MESSAGE_ERROR)
         take_refusal(mount, &message->error, is_taken);
     if (message->type == MESSAGE_QUIESCED && message->quiesced.program == 0)

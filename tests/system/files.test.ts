@@ -308,3 +308,24 @@ test("a missing part of the store is said to be that", async () => {
   });
   assert.deepEqual(Buffer.from(await again.arrayBuffer()), bytes);
 });
+
+test("what a mounted sandbox has right now is read from it, and a change waits for its end", async () => {
+  const workspace = await made();
+  const { status, body } = await api(`/workspaces/${workspace}/execs`, {
+    method: "POST",
+    body: JSON.stringify({
+      command: ["sh", "-c", "mkdir -p deep && seq 1 200000 > deep/numbers && ln -s numbers deep/link"],
+    }),
+  });
+  assert.equal(status, 201, JSON.stringify(body));
+  await printed(["workspace", "exec", "wait", workspace, body.exec.id]);
+  assert.match(await files("list", workspace, "deep", "--live"), /symlink\t0777\t\d+\t\S+\tlink -> numbers\n/);
+  const numbers = spawnSync("seq", ["1", "200000"], { maxBuffer: 1 << 24 }).stdout.toString();
+  assert.equal(await files("read", workspace, "deep/numbers", "--live"), numbers);
+  const missing = await helmr(["workspace", "files", "stat", workspace, "nothing", "--live"]);
+  assert.match(missing.stderr, /workspace_file_not_found/);
+  await printed(["workspace", "files", "put", workspace, "-", "note"], { input: "later\n" });
+  assert.deepEqual(await paths(workspace), ["deep", "deep/link", "deep/numbers", "note"]);
+  const gone = await helmr(["workspace", "files", "list", workspace, "--live"]);
+  assert.match(gone.stderr, /workspace_not_mounted/);
+});

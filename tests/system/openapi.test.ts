@@ -406,6 +406,8 @@ suite("the API is as it describes itself", () => {
     await api.ask(`POST ${one}/pty/{pty}/close`, { params: term });
     await api.ask(`POST ${one}/stop`, { status: 202, params });
     await api.ask(`DELETE ${one}`, { status: 202, params });
+    await until("a deleted workspace", async () =>
+      (await api.ask(`GET ${one}`, { params })).state === "deleted");
   });
 
   test("tokens, inside and outside", async () => {

@@ -269,7 +269,7 @@ const exported = `
   source streams task tasks timers tokens validateSecretName
   HelmrClient AuthError ConcurrentWaitError HelmrApiError PayloadSchemaValidationError
   RunNotFoundError TimeoutError UnsupportedTransportError WaitCancelledError WaitTimeoutError
-  WorkspaceStreamError WorkspaceStreamTerminalError`;
+  WorkspaceStreamError WorkspaceStreamTerminalError workspaces`;
 
 test("the package has these names", () => {
   assert.deepEqual(Object.keys(sdk).sort(), exported.trim().split(/\s+/).sort());

@@ -36,6 +36,8 @@ export interface MountSnapshot {
   readonly workerId?: string;
   readonly engine?: string;
   readonly grade?: string;
+  /** Why there is none, or no more. */
+  readonly error?: string;
   readonly createdAt: Date;
   readonly mountedAt?: Date;
   readonly unmountedAt?: Date;
@@ -103,6 +105,7 @@ export function mountSnapshot(of: WorkspaceRecord): MountSnapshot {
       workerId: of.worker_id as string | null | undefined,
       engine: of.engine as string | null | undefined,
       grade: of.grade as string | null | undefined,
+      error: of.error as string | null | undefined,
       mountedAt: date(of.mounted_at),
       unmountedAt: date(of.unmounted_at),
     }),

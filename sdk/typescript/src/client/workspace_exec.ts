@@ -18,16 +18,17 @@ export interface ExecSnapshot {
   readonly workspaceId: string;
   readonly workspaceMountId?: string;
   readonly command: readonly string[];
-  readonly cwd: string;
+  /** Null: the workspace's own directory. */
+  readonly cwd: string | null;
   /** Names of the variables it was given, never their values. */
-  readonly envShape: unknown;
+  readonly envShape: readonly string[];
   readonly state: ExecState;
   readonly detached: boolean;
   readonly processId?: number;
   readonly exitCode?: number;
   /** That ended it. */
   readonly signal?: string;
-  readonly error?: unknown;
+  readonly error?: string;
   readonly stdoutCursor: number;
   readonly stderrCursor: number;
   readonly stdinCursor: number;
@@ -87,7 +88,7 @@ export function execSnapshot(of: WorkspaceRecord): ExecSnapshot {
       processId: of.process_id as number | null | undefined,
       exitCode: of.exit_code as number | null | undefined,
       signal: of.signal as string | null | undefined,
-      error: of.error as {} | null | undefined,
+      error: of.error as string | null | undefined,
       stdinClosedAt: date(of.stdin_closed_at),
       startedAt: date(of.started_at),
       exitedAt: date(of.exited_at),

@@ -16,13 +16,14 @@ export interface PtySnapshot {
   readonly workspaceId: string;
   readonly workspaceMountId?: string;
   readonly state: PtyState;
-  readonly cwd: string;
+  /** Null: the workspace's own directory. */
+  readonly cwd: string | null;
   readonly cols: number;
   readonly rows: number;
   readonly outputCursor: number;
   readonly inputCursor: number;
   readonly exitCode?: number;
-  readonly error?: unknown;
+  readonly error?: string;
   readonly createdAt: Date;
   readonly openedAt?: Date;
   readonly closedAt?: Date;
@@ -58,7 +59,7 @@ export function ptySnapshot(of: WorkspaceRecord): PtySnapshot {
     ...given({
       workspaceMountId: of.workspace_mount_id as string | null | undefined,
       exitCode: of.exit_code as number | null | undefined,
-      error: of.error as {} | null | undefined,
+      error: of.error as string | null | undefined,
       openedAt: date(of.opened_at),
       closedAt: date(of.closed_at),
     }),
