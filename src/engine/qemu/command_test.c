@@ -33,7 +33,7 @@ static const struct qemu_command booted = {
     .has_root = true,
     .has_scratch = true,
     .has_bundle = true,
-    .has_network = true,
+    .network = QEMU_NETWORK_TAP,
     .tsc_khz = 2596128,
 };
 
@@ -100,7 +100,7 @@ TEST(hardware_is_used_only_when_it_is_known_to_work)
     struct error err = {0};
 
     command.is_accelerated = true;
-    command.has_network = false;
+    command.network = QEMU_NETWORK_NONE;
     command.has_root = command.has_scratch = command.has_bundle = false;
     command.tsc_khz = 0;
     CHECK(qemu_command_make(&command, &args, &err));
