@@ -85,7 +85,10 @@ static _Noreturn void run_machine(struct agent *agent)
 
 int main(int argc, char **argv)
 {
-    struct agent agent = {.self_fd = -1, .sandbox.upper_fd = -1, .sandbox.lower_fd = -1};
+    struct agent agent = {.self_fd = -1,
+                          .sandbox.upper_fd = -1,
+                          .sandbox.lower_fd = -1,
+                          .sandbox.layer_fd = -1};
     const char *where = NULL;
     int in, out;
     long main_pid;

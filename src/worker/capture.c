@@ -58,7 +58,8 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
     const struct tree_plan plan = {&backend, &ring.keys};
     AUTO(destroy_writer) struct tree_writer *writer = tree_writer_create(&plan);
     tree_decoder_init(&decoder, tree_writer_entry, tree_writer_bytes, writer);
-    if (!guest_capture(guest, take, &decoder, until_ms, err) || !tree_decode_end(&decoder, err))
+    if (!guest_capture(guest, GUEST_WORKSPACE, take, &decoder, until_ms, err) ||
+        !tree_decode_end(&decoder, err))
         return false;
     /* A new workspace that nobody touched is what its image says. */
     if (decoder.n_entries == 0 && !has_base)

@@ -164,8 +164,11 @@ bool guest_thaw(struct guest *guest, struct error *err) MUST_USE;
  * bytes go to `take`, in order. When that fails, or the agent cannot read the tree, the guest is
  * as it was before. */
 typedef bool guest_take_tree(void *arg, struct str bytes, struct error *err);
-bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
-                   struct error *err) MUST_USE;
+/* Of a machine that was set up as a layer also what was changed in its image, after which it is of
+ * no more use. */
+enum guest_tree { GUEST_WORKSPACE, GUEST_LAYER };
+bool guest_capture(struct guest *guest, enum guest_tree which, guest_take_tree *take, void *arg,
+                   int64_t until_ms, struct error *err) MUST_USE;
 
 /* The other way, before the task's release: the bytes of a tree for the workspace. `give` appends
  * the next ones, at most piece_max, and says when they are the last. */

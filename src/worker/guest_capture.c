@@ -97,11 +97,12 @@ bool guest_can_capture(const struct guest *guest)
     return guest->instance && !guest->is_broken && (guest->is_quiesced || guest->is_frozen);
 }
 
-bool guest_capture(struct guest *guest, guest_take_tree *take, void *arg, int64_t until_ms,
-                   struct error *err)
+bool guest_capture(struct guest *guest, enum guest_tree which, guest_take_tree *take, void *arg,
+                   int64_t until_ms, struct error *err)
 {
     struct guest_capture capture = {.take = take, .arg = arg, .stream = stream_of(guest->program)};
-    struct message_capture message = {++guest->number, capture.stream, guest->generation};
+    struct message_capture message = {++guest->number, capture.stream, guest->generation,
+                                      which == GUEST_LAYER};
 
     blake2b_init(&capture.hash, (struct str){0});
     if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
