@@ -111,7 +111,8 @@ static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, str
                  V_INT(builds), V_INT(claim->room.cpu_millis), V_INT(claim->room.memory_mib),
                  V_INT(claim->room.disk_mib), V_INT(claim->grade),
                  V_TEXT(claim->arch ? claim->arch : ""), V_INT(resumes),
-                 V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""));
+                 V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""),
+                 V_TEXT(claim->has_rules ? QUEUE_RULES : ""));
 }
 
 bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err)

@@ -495,4 +495,41 @@ SERVICE_TEST(a_worker_gets_only_what_its_roles_allow)
     CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 400);
 }
 
+CHANGE(deny_networks, "UPDATE deployment_sandboxes SET network = "
+                      "'{\"internet\":true,\"deny\":[\"203.0.113.0/24\"]}' "
+                      "WHERE environment_id = $1");
+
+SERVICE_TEST(a_worker_that_is_not_root_gets_nothing_that_denies_networks)
+{
+    const char *key = service_make_key(service, OPERATOR);
+    struct test_worker root = {0}, user = {.privilege = "user"};
+    struct error err = {0};
+
+    CHECK(worker_join(&user, service, "user") && service_deploy(service, &err));
+    const char *open = service_start_run(service, key, "hello", NULL);
+    CHECK(service_change(service, &deny_networks, &V_TEXT(service->environment_id), 1, 1));
+    const char *denying = service_start_run(service, key, "hello", NULL);
+
+    CHECK_STATUS(service, worker_poll(&user, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 1);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), open);
+    CHECK_STR(run_text(service, key, denying, "queued_reason"), "no_compatible_worker");
+    CHECK_STR(service_text(service, "queued_detail"),
+              "its sandbox denies networks, which only a worker that is root can do");
+
+    CHECK(worker_join(&root, service, "root"));
+    CHECK_STR(run_text(service, key, denying, "queued_reason"), "no_capacity");
+    CHECK_STATUS(service, worker_poll(&root, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 1);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), denying);
+
+    /* Given back, it waits for root again. */
+    snprintf(root.lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
+    root.sequence = service_int(service, "grants.0.sequence");
+    CHECK_STATUS(service, lease_begin(&root), 200);
+    CHECK_STATUS(service, lease_post(&root, "release", ",\"reason\":\"stopped\""), 200);
+    CHECK_STATUS(service, worker_poll(&user, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 0);
+}
+
 TEST_MAIN()

@@ -250,6 +250,7 @@ static bool put_in_queue(const struct run_start *start, struct error *err)
         .memory_mib = row_int(&start->found, 0, RUN_START_FIND_MEMORY_MIB),
         .disk_mib = row_int(&start->found, 0, RUN_START_FIND_DISK_MIB),
         .arch = found_str(start, RUN_START_FIND_ARCH),
+        .compat = queue_network_needs(found_str(start, RUN_START_FIND_NETWORK)),
     };
     return queue_put(start->tx, &item, err);
 }

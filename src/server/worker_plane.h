@@ -40,6 +40,7 @@ struct claim {
     const char *compat, *key_id; /* of the checkpoints it can go on from; NULL: none */
     int64_t epoch, grade;
     bool runs, resumes, builds;
+    bool has_rules; /* it can deny networks to a sandbox */
     struct wire_room room;
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */

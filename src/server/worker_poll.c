@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "server/caller.h"
+#include "server/queue.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -80,6 +81,7 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .compat = row_text(&rows, 0, WORKER_GET_COMPAT),
         .key_id = row_text(&rows, 0, WORKER_GET_CHECKPOINT_KEY_ID),
         .grade = row_int(&rows, 0, WORKER_GET_GRADE),
+        .has_rules = queue_worker_has_rules(row_str(&rows, 0, WORKER_GET_CAPABILITIES)),
         .runs = may_take(poll, roles, "run", "run"),
         .resumes = may_take(poll, roles, "run", "resume"),
         .builds = may_take(poll, roles, "build", "build"),

@@ -92,7 +92,7 @@ FROM (SELECT r.lane_id, r.shape_id, r.id, r.score_ms FROM ready r
     ORDER BY r.score_ms, r.id LIMIT 1) f
 JOIN lanes n ON n.id = f.lane_id;
 
--- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
+-- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
 -- The environment with the fewest live leases among those with an item that fits; in it the
 -- smallest score. A shape is one step, however many items and lanes it has; leases are counted
 -- only where environments compete.
@@ -102,7 +102,8 @@ WITH firsts AS MATERIALIZED (
         ORDER BY h.score_ms, h.ready_id LIMIT 1) AS ready_id
     FROM environments e JOIN shapes s ON s.environment_id = e.id
     WHERE e.group_id = $1 AND e.min_grade <= $7
-        AND ((s.kind = 'run' AND CAST($2 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT)))
+        AND ((s.kind = 'run' AND CAST($2 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT))
+                AND s.compat IN ('', CAST($12 AS TEXT)))
             OR (s.kind = 'build' AND CAST($3 AS BIGINT) = 1)
             OR (s.kind = 'resume' AND CAST($9 AS BIGINT) = 1 AND s.compat = $10
                 AND s.key_id = $11))
@@ -126,9 +127,9 @@ SELECT (SELECT count(*) FROM ready r WHERE r.id = $1),
 SELECT (SELECT count(*) FROM runs WHERE id = $1 AND state = 'queued')
     + (SELECT count(*) FROM deployments WHERE id = $1 AND state = 'queued');
 
--- name: run_to_queue (run) -> environment_id, lane_id, score_ms, ttl_ms, cpu_millis, memory_mib, disk_mib, arch
+-- name: run_to_queue (run) -> environment_id, lane_id, score_ms, ttl_ms, cpu_millis, memory_mib, disk_mib, arch, network
 SELECT r.environment_id, r.lane_id, r.score_ms, CASE WHEN r.started_ms IS NULL THEN r.expires_ms END,
-    s.cpu_millis, s.memory_mib, s.disk_mib, s.arch
+    s.cpu_millis, s.memory_mib, s.disk_mib, s.arch, s.network
 FROM runs r
 JOIN deployment_tasks t ON t.id = r.deployment_task_id
 JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id

@@ -1,8 +1,8 @@
--- name: run_start_find (environment, deployment, task, queue, concurrency_key) -> project_id, group_id, min_grade, deployment_id, deployment_version, deployment_state, task_row_id, accepts_payload, max_duration_seconds, task_queue, ttl_ms, retry_policy, secrets, sandbox_id, fingerprint, cpu_millis, memory_mib, disk_mib, arch, queue_name, concurrency_limit, lane_id, max_live
+-- name: run_start_find (environment, deployment, task, queue, concurrency_key) -> project_id, group_id, min_grade, deployment_id, deployment_version, deployment_state, task_row_id, accepts_payload, max_duration_seconds, task_queue, ttl_ms, retry_policy, secrets, sandbox_id, fingerprint, cpu_millis, memory_mib, disk_mib, arch, queue_name, concurrency_limit, lane_id, max_live, network
 SELECT e.project_id, e.group_id, e.min_grade, d.id, d.version, d.state, t.id,
     t.accepts_payload, t.max_duration_seconds, t.queue, t.ttl_ms, t.retry_policy, t.secrets,
     s.sandbox_id, s.fingerprint, s.cpu_millis, s.memory_mib, s.disk_mib, s.arch,
-    q.name, q.concurrency_limit, n.id, n.max_live
+    q.name, q.concurrency_limit, n.id, n.max_live, s.network
 FROM environments e
 LEFT JOIN deployments d ON d.id = coalesce(CAST($2 AS TEXT), e.current_deployment_id)
 LEFT JOIN deployment_tasks t ON t.deployment_id = d.id AND t.task_id = $3
@@ -168,7 +168,7 @@ SELECT r.id, r.task_id, r.status, r.created_ms, r.started_ms, r.finished_ms, d.v
 FROM runs r JOIN deployments d ON d.id = r.deployment_id
 WHERE r.environment_id = $1 ORDER BY r.id DESC LIMIT $2;
 
--- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib
-SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib
+-- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib, compat
+SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib, s.compat
 FROM ready y JOIN shapes s ON s.id = y.shape_id JOIN environments e ON e.id = s.environment_id
 WHERE y.subject_id = $1;
