@@ -22,6 +22,8 @@ struct response {
     struct response_source source;
     const char *topic; /* of a stream or a parked call; in the arena */
     int64_t wait_ms;
+    int line;
+    bool in_turn, comes_last, ends_turn;
     const char *failure; /* the text of an ERR_INTERNAL, which the client does not get */
 };
 

@@ -1,18 +1,14 @@
-/* Which item a poll gets, when, and that nobody else gets it. */
-#include <poll.h>
+/* Which item a poll gets, and that nobody else gets it. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "base/own.h"
-#include "base/time.h"
-#include "server/queue.h"
 #include "server/service_suite.h"
-#include "server/sweep.h"
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-enum { CLAIMERS = 64, PARKED_MS = 200, WAIT_MS = 25 * 1000, PATIENCE_MS = 15 * 1000 };
+enum { CLAIMERS = 64 };
 
 struct stage {
     struct test_worker worker;
@@ -41,135 +37,6 @@ static int finish(struct test_worker *worker)
     return lease_begin(worker) == 200 && lease_start(worker) == 200
                ? lease_report(worker, "succeeded", "")
                : -1;
-}
-
-/* Nothing but a wake-up may then end a wait. */
-static void stop_sweeper(struct service *service)
-{
-    sweeper_stop(service->server->sweeper);
-    service->server->sweeper = NULL;
-}
-
-/* A poll on a thread of its own that gives up long before its wait is over. */
-struct waiting {
-    struct test_worker worker;
-    pthread_t thread;
-    size_t n_grants;
-    char subject[ID_TEXT];
-    int status;
-};
-
-static void *wait_for_work(void *arg)
-{
-    struct waiting *waiting = arg;
-    struct service *service = waiting->worker.service;
-    const char *body =
-        arena_printf(&service->arena,
-                     "{\"epoch\":%lld,\"cursor\":0,\"wait_ms\":%d,\"accept\":"
-                     "[\"run\"],\"known\":[\"%s\"],\"free\":{\"cpu_millis\":64000,"
-                     "\"memory_mib\":65536,\"disk_mib\":65536,\"slots\":1,"
-                     "\"build_slots\":0}}",
-                     (long long)waiting->worker.epoch, WAIT_MS, waiting->worker.lease);
-    const struct http_request request = {.method = "POST",
-                                         .path = "/api/worker/poll",
-                                         .body = str_of(body),
-                                         .timeout_ms = PATIENCE_MS};
-
-    waiting->status = service_send(service, waiting->worker.bearer, &request);
-    waiting->n_grants = n_grants(service);
-    snprintf(waiting->subject, ID_TEXT, "%s", service_text(service, "grants.0.run.run_id"));
-    return NULL;
-}
-
-static void begin_waiting(struct waiting *waiting, const struct test_worker *worker)
-{
-    *waiting = (struct waiting){.worker = *worker};
-    waiting->worker.service = service_view(worker->service);
-    if (pthread_create(&waiting->thread, NULL, wait_for_work, waiting) != 0)
-        abort();
-    /* Time to park; a poll that is slower finds the work without a wake-up. */
-    poll(NULL, 0, PARKED_MS);
-}
-
-static void end_waiting(struct waiting *waiting)
-{
-    pthread_join(waiting->thread, NULL);
-    service_view_end(waiting->worker.service);
-}
-
-SERVICE_TEST(a_waiting_poll_gets_work)
-{
-    struct stage stage;
-    struct waiting waiting;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    begin_waiting(&waiting, &stage.worker);
-    const char *run = service_start_run(service, stage.key, "hello", NULL);
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
-    CHECK_STR(waiting.subject, run);
-}
-
-SERVICE_TEST(a_full_queue_is_skipped_and_goes_on_when_a_place_is_free)
-{
-    static const char narrow[] = "{\"queue\":{\"name\":\"narrow\"}}";
-    struct stage stage;
-    struct waiting waiting;
-    struct test_worker second, third;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    for (int i = 0; i < 2; i++)
-        CHECK(*service_start_run(service, stage.key, "hello", narrow));
-    const char *later = service_start_run(service, stage.key, "hello", narrow);
-    const char *other = service_start_run(service, stage.key, "hello", NULL);
-    CHECK(worker_take(&stage.worker, "run"));
-    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-    second = stage.worker;
-    CHECK(worker_take(&second, "run"));
-    CHECK_STATUS(service, lease_begin(&second), 200);
-    third = stage.worker;
-    CHECK(worker_take(&third, "run"));
-    CHECK_STR(third.subject, other);
-    CHECK_STATUS(service, lease_begin(&third), 200);
-
-    begin_waiting(&waiting, &stage.worker);
-    CHECK_STATUS(service, finish(&second), 200);
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
-    CHECK_STR(waiting.subject, later);
-}
-
-SERVICE_TEST(too_many_topics_wake_everyone)
-{
-    struct stage stage;
-    struct waiting waiting;
-    struct wakes wakes = {0};
-    struct error err;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    CHECK(*service_start_run(service, stage.key, "hello", NULL));
-    CHECK(worker_take(&stage.worker, "run"));
-    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-    for (int i = 0; i < 2 * WAKES_MAX; i++)
-        wakes_add(&wakes, "t", arena_printf(&service->arena, "%d", i));
-    CHECK(wakes.n == WAKES_MAX && wakes.is_everyone);
-
-    /* The run goes back into the queue without a word to its group. */
-    begin_waiting(&waiting, &stage.worker);
-    {
-        static const char lose[] = "UPDATE leases SET state = 'lost', live = 0 WHERE id = $1";
-        static const char queue[] = "UPDATE runs SET state = 'queued' WHERE id = $1";
-        static const struct query lost = {"test_lose", 1, 0, SAME_ON_BOTH(lose)};
-        static const struct query queued = {"test_queue", 1, 0, SAME_ON_BOTH(queue)};
-        AUTO_TX tx = NULL;
-        CHECK(store_begin(service->server->store, &tx, &err));
-        CHECK(STORE(tx, &lost, NULL, NULL, &err, V_TEXT(stage.worker.lease)) &&
-              STORE(tx, &queued, NULL, NULL, &err, V_TEXT(stage.worker.subject)) &&
-              queue_put_run(tx, stage.worker.subject, 0, NULL, &err));
-        CHECK(hub_commit(&service->server->hub, &tx, &wakes, &err));
-    }
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
 }
 
 /* Many workers that claim at once. */
@@ -287,32 +154,6 @@ TEST(two_servers_never_grant_one_run_twice)
     service_stop(second);
     service_stop(first);
     CHECK(total == RUNS && differ);
-}
-
-TEST(a_poll_at_one_server_is_woken_by_another)
-{
-    const char *skip = NULL;
-    struct service *first = service_start(ON_POSTGRES, &skip);
-    if (!first)
-        SKIP(skip);
-    struct service *second = service_start_beside(first);
-    struct stage stage;
-    struct waiting waiting = {0};
-    bool is_ready = set_stage(first, &stage);
-    const char *run = "";
-
-    stop_sweeper(first);
-    stop_sweeper(second);
-    if (is_ready) {
-        stage.worker.service = second;
-        begin_waiting(&waiting, &stage.worker);
-        run = service_start_run(first, stage.key, "hello", NULL);
-        end_waiting(&waiting);
-    }
-    run = *run ? waiting.n_grants == 1 && strcmp(waiting.subject, run) == 0 ? "woken" : "not" : "";
-    service_stop(second);
-    service_stop(first);
-    CHECK_STR(run, "woken");
 }
 
 SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)

@@ -92,7 +92,7 @@ FROM (SELECT r.lane_id, r.shape_id, r.id, r.score_ms FROM ready r
     ORDER BY r.score_ms, r.id LIMIT 1) f
 JOIN lanes n ON n.id = f.lane_id;
 
--- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
+-- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, score_ms, rejected_by
 -- The environment with the fewest live leases among those with an item that fits; in it the
 -- smallest score. A shape is one step, however many items and lanes it has; leases are counted
 -- only where environments compete.
@@ -110,11 +110,20 @@ WITH firsts AS MATERIALIZED (
         AND s.cpu_millis <= $4 AND s.memory_mib <= $5 AND s.disk_mib <= $6),
 rivals AS MATERIALIZED (
     SELECT count(DISTINCT environment_id) AS n FROM firsts WHERE ready_id IS NOT NULL)
-SELECT r.id, r.kind, r.subject_id, r.lane_id, f.environment_id, r.ttl_ms
+SELECT r.id, r.kind, r.subject_id, r.lane_id, f.environment_id, r.ttl_ms, r.score_ms,
+    (SELECT CASE WHEN l.state = 'rejected' THEN l.worker_id END FROM leases l
+        WHERE l.subject_kind = CASE WHEN r.kind = 'build' THEN 'build' ELSE 'run' END
+            AND l.subject_id = r.subject_id ORDER BY l.sequence DESC LIMIT 1)
 FROM firsts f
 JOIN ready r ON r.id = f.ready_id
 ORDER BY CASE WHEN (SELECT n FROM rivals) > 1 THEN (SELECT count(*) FROM leases l
     WHERE l.environment_id = f.environment_id AND l.live = 1) ELSE 0 END, r.score_ms, r.id LIMIT 1;
+
+-- name: group_has_work (group) -> n
+-- Whether anything may be given out, to whomever.
+SELECT count(*) FROM (SELECT s.id FROM environments e JOIN shapes s ON s.environment_id = e.id
+    WHERE e.group_id = $1
+        AND EXISTS (SELECT 1 FROM heads h WHERE h.shape_id = s.id AND h.is_open = 1) LIMIT 1) w;
 
 -- name: claim_check (ready, limit, lane) -> is_there, has_place
 -- Under the lane's lock: what was found may have been taken, or its lane filled, meanwhile.
