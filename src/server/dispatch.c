@@ -204,7 +204,7 @@ static bool claim_all(struct claim *claim, struct tx *tx, enum verdict *verdict,
     while (*verdict == CLAIM_GOES_ON && dispatch_has_place(claim)) {
         struct rows item;
 
-        if (!find_next(claim, tx, &item, err))
+        if (!find_next(claim, tx, &item, err) || !dispatch_prefer_warm(claim, tx, &item, err))
             return false;
         if (item.n_rows == 0) {
             *verdict = CLAIM_IS_DONE;

@@ -176,6 +176,82 @@ SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)
     }
 }
 
+SERVICE_TEST(a_flood_in_one_environment_delays_another_by_one_grant)
+{
+    static const char sql[] = "UPDATE shapes SET environment_id = $1 WHERE cpu_millis = 4000";
+    static const struct query move = {"test_move_late_shape", 1, 0, SAME_ON_BOTH(sql)};
+    enum { FLOOD = 30 };
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    for (int i = 0; i < FLOOD; i++)
+        CHECK(*service_start_run(service, stage.key, "hello", "{\"priority\":600}"));
+    for (int i = 0; i < FLOOD / 2; i++) {
+        struct test_worker worker = stage.worker;
+        CHECK(worker_take(&worker, "run"));
+        CHECK_STATUS(service, lease_begin(&worker), 200);
+    }
+    /* However much is running and waiting there, and however early it is. */
+    const char *quiet = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &move, &V_TEXT(service->staging_id), 1, 1));
+    CHECK(worker_take(&stage.worker, "run"));
+    CHECK_STR(stage.worker.subject, quiet);
+}
+
+static int poll_warm(struct test_worker *worker, const char *warm)
+{
+    return worker_post(worker, "poll",
+                       arena_printf(&worker->service->arena,
+                                    "{\"epoch\":%lld,\"cursor\":0,\"wait_ms\":0,\"accept\":"
+                                    "[\"run\"],\"known\":[\"%s\"],\"free\":{\"cpu_millis\":64000,"
+                                    "\"memory_mib\":65536,\"disk_mib\":65536,\"slots\":1,"
+                                    "\"build_slots\":0},\"warm\":{%s}}",
+                                    (long long)worker->epoch, worker->lease, warm));
+}
+
+/* Takes one and holds it. */
+static const char *take_warm(struct test_worker *worker, const char *warm)
+{
+    struct service *service = worker->service;
+
+    if (poll_warm(worker, warm) != 200 || n_grants(service) != 1)
+        return "";
+    const char *run = service_text(service, "grants.0.run.run_id");
+    snprintf(worker->lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
+    worker->sequence = service_int(service, "grants.0.sequence");
+    return lease_begin(worker) == 200 ? run : "";
+}
+
+SERVICE_TEST(a_warm_worker_takes_nothing_out_of_order)
+{
+    CHANGE(same_age, "UPDATE heads SET score_ms = $1");
+    CHANGE(same_score, "UPDATE ready SET score_ms = $1");
+    CHANGE(name_image, "UPDATE deployment_sandboxes SET image_digest = 'sha256:hall' "
+                       "WHERE sandbox_id = $1");
+    static const char hall[] = "\"templates\":[\"t\"],\"drives\":[\"d\",\"sha256:hall\"]";
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    CHECK(service_change(service, &name_image, &V_TEXT("hall"), 1, 1));
+    const char *cold = service_start_run(service, stage.key, "hello", NULL);
+    const char *warm = service_start_run(service, stage.key, "large", NULL);
+    CHECK_STR(take_warm(&stage.worker, hall), cold); /* which is older */
+    CHECK_STR(take_warm(&stage.worker, hall), warm);
+
+    /* Of equals the warm one; the other still comes next. */
+    const char *first = service_start_run(service, stage.key, "hello", NULL);
+    const char *second = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &same_age, &V_INT(7), 1, 2));
+    CHECK(service_change(service, &same_score, &V_INT(7), 1, 2));
+    CHECK_STR(take_warm(&stage.worker, hall), second);
+    CHECK_STR(take_warm(&stage.worker, hall), first);
+    first = service_start_run(service, stage.key, "hello", NULL);
+    second = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &same_age, &V_INT(7), 1, 2));
+    CHECK(service_change(service, &same_score, &V_INT(7), 1, 2));
+    CHECK_STR(take_warm(&stage.worker, "\"checkpoints\":[\"c\"]"), first);
+    CHECK_STR(take_warm(&stage.worker, ""), second);
+    CHECK_STATUS(service, poll_warm(&stage.worker, "\"rooms\":[]"), 400);
+}
+
 SERVICE_TEST(priority_is_age_in_seconds)
 {
     struct stage stage;

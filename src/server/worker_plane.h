@@ -50,6 +50,7 @@ struct claim {
     bool runs, resumes, builds;
     bool has_rules; /* it can deny networks to a sandbox */
     struct wire_room room;
+    const struct wire_warm *warm; /* what the worker has ready */
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */
     enum offer offer;                     /* as last seen: before a claim, and what it left */
@@ -62,6 +63,11 @@ bool dispatch_claim(struct claim *claim, struct error *err) MUST_USE;
 
 /* What a claim would get now. */
 bool dispatch_look(struct claim *claim, struct tx *tx, struct error *err) MUST_USE;
+
+/* Of what comes next and its equals, the rows of claim_next, the one the worker has something ready
+ * for; else the first stays. The item is then a row of claim_equals, whose columns begin alike. */
+bool dispatch_prefer_warm(struct claim *claim, struct tx *tx, struct rows *item,
+                          struct error *err) MUST_USE;
 
 /* Takes the lock of the worker's group: until the commit no lease of it is granted. It comes
  * before every other lock. */

@@ -84,6 +84,7 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .resumes = may_take(poll, roles, "run", "resume"),
         .builds = may_take(poll, roles, "build", "build"),
         .room = poll->wanted.room,
+        .warm = &poll->wanted.warm,
         .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
         .max_grants = GRANTS_MAX,
     };

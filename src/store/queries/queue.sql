@@ -92,7 +92,7 @@ FROM (SELECT r.lane_id, r.shape_id, r.id, r.score_ms FROM ready r
     ORDER BY r.score_ms, r.id LIMIT 1) f
 JOIN lanes n ON n.id = f.lane_id;
 
--- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, score_ms, rejected_by
+-- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, score_ms, rejected_by, shape_id, live
 -- The environment with the fewest live leases among those with an item that fits; in it the
 -- smallest score. A shape is one step, however many items and lanes it has; leases are counted
 -- only where environments compete.
@@ -113,11 +113,27 @@ rivals AS MATERIALIZED (
 SELECT r.id, r.kind, r.subject_id, r.lane_id, f.environment_id, r.ttl_ms, r.score_ms,
     (SELECT CASE WHEN l.state = 'rejected' THEN l.worker_id END FROM leases l
         WHERE l.subject_kind = CASE WHEN r.kind = 'build' THEN 'build' ELSE 'run' END
-            AND l.subject_id = r.subject_id ORDER BY l.sequence DESC LIMIT 1)
+            AND l.subject_id = r.subject_id ORDER BY l.sequence DESC LIMIT 1), r.shape_id,
+    CASE WHEN (SELECT n FROM rivals) > 1 THEN (SELECT count(*) FROM leases l
+        WHERE l.environment_id = f.environment_id AND l.live = 1) ELSE 0 END AS live
 FROM firsts f
 JOIN ready r ON r.id = f.ready_id
-ORDER BY CASE WHEN (SELECT n FROM rivals) > 1 THEN (SELECT count(*) FROM leases l
-    WHERE l.environment_id = f.environment_id AND l.live = 1) ELSE 0 END, r.score_ms, r.id LIMIT 1;
+ORDER BY live, r.score_ms, r.id LIMIT 8;
+
+-- name: claim_equals (shape, score) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, bundle, checkpoint_id, image
+-- What comes in one shape at the same score, and what a worker may have ready for it.
+SELECT r.id, r.kind, r.subject_id, r.lane_id, s.environment_id, r.ttl_ms, d.bundle_digest,
+    (SELECT w.checkpoint_id FROM waits w WHERE w.run_id = u.id AND w.suspension = 'resume_pending'),
+    b.image_digest
+FROM heads h
+JOIN ready r ON r.id = h.ready_id
+JOIN shapes s ON s.id = h.shape_id
+LEFT JOIN runs u ON u.id = r.subject_id
+LEFT JOIN deployments d ON d.id = u.deployment_id
+LEFT JOIN deployment_tasks t ON t.id = u.deployment_task_id
+LEFT JOIN deployment_sandboxes b ON b.id = t.deployment_sandbox_id
+WHERE h.shape_id = $1 AND h.is_open = 1 AND h.score_ms = $2
+ORDER BY h.ready_id LIMIT 8;
 
 -- name: group_has_work (group) -> n
 -- Whether anything may be given out, to whomever.
