@@ -202,14 +202,10 @@ static const struct json_field warm_fields[] = {
 
 #define AT wire_poll
 const struct json_field wire_poll_fields[] = {
-    NUMBER("epoch", epoch, REQUIRED),
-    NUMBER("cursor", cursor, REQUIRED),
-    NUMBER("wait_ms", wait_ms, REQUIRED),
-    TEXTS("accept", accept, REQUIRED, 8),
-    PART("free", room, REQUIRED, room_fields),
-    TEXTS("known", known, OPTIONAL, LEASES_MAX),
-    PART("warm", warm, OPTIONAL, warm_fields),
-    {0},
+    NUMBER("epoch", epoch, REQUIRED),          NUMBER("cursor", cursor, REQUIRED),
+    NUMBER("wait_ms", wait_ms, REQUIRED),      TEXTS("accept", accept, REQUIRED, 8),
+    PART("free", room, REQUIRED, room_fields), TEXTS("known", known, OPTIONAL, LEASES_MAX),
+    PART("warm", warm, OPTIONAL, warm_fields), {0},
 };
 #undef AT
 

@@ -12,6 +12,7 @@ route_handler page_dev_login;
 route_handler page_dev_login_post;
 route_handler page_style;
 route_handler page_run;
+route_handler page_answer, page_answer_script;
 route_handler page_login;
 route_handler page_login_post;
 route_handler page_setup;

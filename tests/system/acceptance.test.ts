@@ -257,6 +257,7 @@ const rest: Row[] = [
       "waits: a token is completed once, by its callback address",
       "tokens: a token's own public access token completes it and nothing else",
       "tokens: a link for one answer takes one, and its repetition",
+      "answer: approves, and is worth nothing afterwards",
       "tokens: equal data again is no conflict",
     ],
   },
