@@ -164,10 +164,11 @@ static bool move(struct turn *turn, enum continuation_event on, struct value run
 static bool is_refusal(const struct error *err)
 {
     static const enum error_code codes[] = {
-        ERR_NOT_FOUND,         ERR_NO_CURRENT_DEPLOYMENT, ERR_NOT_DEPLOYED,
-        ERR_TASK_NOT_FOUND,    ERR_TASK_NOT_DEPLOYED,     ERR_QUEUE_NOT_DECLARED,
-        ERR_SECRET_MISSING,    ERR_WORKSPACE_NOT_FOUND,   ERR_WORKSPACE_INACTIVE,
-        ERR_WORKSPACE_SANDBOX, ERR_WORKSPACE_RESOURCES,   ERR_SESSION_WITHOUT_RUN,
+        ERR_NOT_FOUND,           ERR_NO_CURRENT_DEPLOYMENT, ERR_NOT_DEPLOYED,
+        ERR_TASK_NOT_FOUND,      ERR_TASK_NOT_DEPLOYED,     ERR_QUEUE_NOT_DECLARED,
+        ERR_SECRET_MISSING,      ERR_WORKSPACE_NOT_FOUND,   ERR_WORKSPACE_INACTIVE,
+        ERR_TASK_ARCHIVED,       ERR_SANDBOX_NOT_DEPLOYED,  ERR_WORKSPACE_SANDBOX,
+        ERR_WORKSPACE_RESOURCES, ERR_SESSION_WITHOUT_RUN,
     };
 
     for (size_t i = 0; i < COUNT_OF(codes); i++)

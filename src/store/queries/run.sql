@@ -15,8 +15,14 @@ LEFT JOIN lanes n ON n.environment_id = e.id AND n.kind = 'run'
         ELSE CAST($5 AS TEXT) END
 WHERE e.id = $1;
 
--- name: task_is_known (environment, task) -> one
-SELECT 1 FROM deployment_tasks WHERE environment_id = $1 AND task_id = $2 LIMIT 1;
+-- name: task_is_known (environment, task, deployment) -> n, n_before
+-- Deployments that have the task, and those of them that are older than this one or were current.
+SELECT count(*), count(CASE WHEN b.state = 'deployed'
+    AND (b.promoted_ms IS NOT NULL OR b.created_ms < d.created_ms) THEN 1 END)
+FROM deployment_tasks t
+JOIN deployments b ON b.id = t.deployment_id
+JOIN deployments d ON d.id = $3
+WHERE t.environment_id = $1 AND t.task_id = $2;
 
 -- name: lane_upsert (id, environment, kind, queue, concurrency_key, max_live, now) -> id
 INSERT INTO lanes (id, environment_id, kind, queue, concurrency_key, max_live, used_ms)
