@@ -15,11 +15,11 @@
 
 enum { LOOKS = 2, PAUSE_MS = 5 };
 
-static bool is_at_or_below(const char *path, const char *folder)
+static bool is_below(const char *path, const char *folder)
 {
     size_t len = strlen(folder);
 
-    return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/');
+    return strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
 /* Descriptors of another user's process cannot be listed: that is none of ours. */
@@ -36,7 +36,7 @@ static bool holds(const char *pid, const char *folder)
         if (len < 0)
             continue;
         target[len] = '\0';
-        is_holder = is_at_or_below(target, folder);
+        is_holder = is_below(target, folder);
     }
     if (list)
         closedir(list);

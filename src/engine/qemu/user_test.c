@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/file.h"
 #include "base/time.h"
 #include "engine/fixture.h"
 #include "engine/holders.h"
@@ -98,6 +99,76 @@ TEST(a_machine_of_a_user_boots_is_saved_and_comes_back)
          probe_wake(instance, scene.spec.deadline_ms, nonce, &err);
     CHECK_STR(err.text, "");
     CHECK(instance_destroy(instance, &err) && ok);
+}
+
+/* In a process of its own: opens the host, starts a machine, and waits to be killed. */
+static _Noreturn void worker_main(const struct fixture *fixture, int report)
+{
+    struct engine_settings settings = fixture_settings(fixture);
+    struct engine_host *host;
+    struct instance *instance;
+    struct error err = {0};
+    struct sandbox_spec spec = {.kind = "run",
+                                .vcpus = 1,
+                                .memory_mib = MEMORY_MIB,
+                                .network = NETWORK_OFF,
+                                .deadline_ms = time_boot_ms() + PATIENCE_MS};
+    pid_t pid = -1;
+
+    settings.qemu_accel = QEMU_ACCEL_TCG;
+    id_make(spec.id);
+    if (engine_host_open(&settings, &host, &err) && engine_qemu.start(host, &spec, &instance, &err))
+        pid = instance->process.pid;
+    else
+        printf("# %s\n", err.text);
+    if (write(report, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+/* Whoever inherited it may not have reaped it yet. */
+static bool is_dead(pid_t pid)
+{
+    AUTO_FREE char *text = NULL;
+    struct error absent;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    return !file_read(path, 4096, &text, &absent) || strstr(text, ") Z");
+}
+
+TEST(a_killed_worker_leaves_no_machine_and_the_next_one_no_folder)
+{
+    AUTO(scene_close) struct scene scene = {.image = SAVED_IMAGE_NONE};
+    struct error err = {0};
+    int pair[2], status;
+    pid_t machine = -1;
+    size_t n = 0;
+
+    if (!fixture_open(&scene.fixture))
+        SKIP("no folder can be made");
+    const char *why = fixture_machine_of_user();
+    if (why)
+        SKIP(why);
+    CHECK(pipe(pair) == 0);
+    fflush(stdout);
+    pid_t worker = fork();
+    if (worker == 0)
+        worker_main(&scene.fixture, pair[1]);
+    CHECK(read(pair[0], &machine, sizeof(machine)) == (ssize_t)sizeof(machine) && machine > 0);
+    kill(worker, SIGKILL);
+    CHECK(waitpid(worker, &status, 0) == worker);
+
+    /* Opening waits for the guard, and finds by the journal what is left to remove. */
+    struct engine_settings settings = fixture_settings(&scene.fixture);
+    CHECK(engine_host_open(&settings, &scene.host, &err));
+    CHECK(is_dead(machine));
+    const struct reclaimed *reclaimed = engine_host_reclaimed(scene.host, &n);
+    CHECK(n == 1 && reclaimed[0].gone);
+    CHECK(engine_host_free_slots(scene.host) == settings.slots);
+    close(pair[0]);
+    close(pair[1]);
 }
 
 int main(int argc, char **argv)
