@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/encode.h"
 #include "base/file.h"
@@ -107,6 +108,19 @@ static bool lock_wait(const char *path, int *fd, struct error *err)
     return true;
 }
 
+/* What a user unpacked has its owners aside, and root would take them for what they are not. */
+static bool is_ours(const struct engine_host *host, struct error *err)
+{
+    struct stat status;
+
+    if (stat(host->work_dir, &status) != 0)
+        return error_errno(err, "look at %s", host->work_dir);
+    return status.st_uid == geteuid() ||
+           error_set(err, ERR_CONFLICT,
+                     "%s belongs to user %u: each has a work directory of its own", host->work_dir,
+                     (unsigned)status.st_uid);
+}
+
 static bool host_lock(struct engine_host *host, struct error *err)
 {
     char path[PATH_MAX];
@@ -117,6 +131,8 @@ static bool host_lock(struct engine_host *host, struct error *err)
     host->instances_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (host->instances_fd < 0)
         return error_errno(err, "open %s", path);
+    if (!is_ours(host, err))
+        return false;
     snprintf(path, sizeof(path), "%s/lock", host->work_dir);
     if (!lock_wait(path, &host->lock_fd, err))
         return error_wrap(err, "another worker may use this directory");

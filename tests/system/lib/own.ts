@@ -102,7 +102,8 @@ export class Worker extends Part {
     const { name = "worker", env = {}, isBare = false, user, netns } = options;
     const workDir = `${dataDir}/${name}`;
     const own = { HELMR_WORKER_WORK_DIR: workDir, HELMR_WORKER_RESOURCE_ID: name, ...env };
-    const all = user ? { ...user.env(workDir, common), HELMR_WORKER_IMAGES_DIR: `${workDir}/images` } : common;
+    const images = { HELMR_WORKER_IMAGES_DIR: `${workDir}/images` };
+    const all = user ? { ...user.env(workDir, common), ...images } : common;
     const [file, ...words] = user ? [...user.prefix(netns), binary] : [binary];
     super(file as string, [...words, "worker"], { ...all, ...own }, `${dataDir}/own.log`);
     this.name = name;
