@@ -17,7 +17,7 @@ deps:
 
 # A development stack on a data directory of its own; see docs/development.md.
 dev: build
-	$(B)/default/helmr up --data-dir $(DATA)
+	$(B)/default/helmr up --data-dir $(DATA) --seed
 
 # Everything on a bare machine: install, build, start, deploy an example, run it. HELMR_ENGINE=qemu runs it
 # in a microVM, for which its kernel is made first.

@@ -400,6 +400,8 @@ static bool up_command(const struct invocation *invocation, int *exit_code, stru
     greeter.socket_url = arena_printf(&arena, "unix:%s/run/server.sock", data_dir);
     greeter.saves_login = !invocation_has(invocation, "no-login");
     greeter.has_worker = supervisor.has_worker;
+    if (invocation_has(invocation, "seed"))
+        greeter.seed_dir = arena_printf(&arena, "%s/seed", data_dir);
     *exit_code = 0;
     return supervise(&supervisor, &greeter, err);
 }
@@ -411,6 +413,7 @@ static const struct option up_options[] = {
      "auto, firecracker, qemu, gvisor or container (HELMR_ENGINE).", "auto firecracker qemu gvisor container"},
     {"no-worker", 0, OPTION_FLAG, NULL, "Only the server: runs wait for another worker."},
     {"no-login", 0, OPTION_FLAG, NULL, "Do not save a login for the command line."},
+    {"seed", 0, OPTION_FLAG, NULL, "Deploy a project of examples and run its tasks, once."},
     {0},
 };
 

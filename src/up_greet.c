@@ -15,6 +15,7 @@
 #include "cli/config.h"
 #include "cli/scan.h"
 #include "http/client.h"
+#include "up_seed.h"
 
 enum { POLL_MS = 100, REQUEST_MS = 5000, IMPATIENT_MS = 30 * 1000, ANSWER_MAX = 4 * 1024 * 1024 };
 
@@ -189,6 +190,19 @@ static void wait_for_worker(struct meeting *meeting)
     }
 }
 
+static void plant(struct meeting *meeting)
+{
+    const struct greeter *greeter = meeting->greeter;
+    struct error err;
+
+    if (seed_examples(meeting->client, greeter->url, greeter->seed_dir, &greeter->is_over, &err)) {
+        printf("seed: examples of runs in every status\n");
+        fflush(stdout);
+    } else if (!greeter->is_over) {
+        log_error("the examples are not complete; the next start goes on", LOG_ERR(&err));
+    }
+}
+
 static void greet(struct meeting *meeting)
 {
     struct greeter *greeter = meeting->greeter;
@@ -207,6 +221,10 @@ static void greet(struct meeting *meeting)
     fflush(stdout);
     if (is_in && greeter->has_worker)
         wait_for_worker(meeting);
+    if (greeter->seed_dir && is_in && greeter->has_worker && !greeter->is_over)
+        plant(meeting);
+    else if (greeter->seed_dir && !greeter->is_over)
+        fprintf(stderr, "helmr: examples need a worker, and a listener on loopback\n");
 }
 
 void *greeter_main(void *arg)

@@ -11,6 +11,7 @@ struct greeter {
     const char *url;        /* where its listener can be reached */
     const char *public_url;
     bool saves_login, has_worker;
+    const char *seed_dir; /* where the project of examples is written; NULL: none is wanted */
     void (*on_ready)(void *arg); /* on this thread, once the server is ready */
     void *on_ready_arg;
     volatile bool is_over; /* set by the supervisor: end soon */

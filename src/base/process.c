@@ -178,12 +178,15 @@ static bool read_report(int fd, struct error *err)
 
 /* The child is in a namespace of pids only if it is born there. Nothing but what is safe between
  * fork and exec happens in it, so it can do without what fork does for the library. */
-static pid_t fork_into(bool new_pids)
+static pid_t fork_into(const struct process_spec *spec)
 {
-    return new_pids ? (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0) : fork();
+    const unsigned long spaces =
+        (spec->new_pids ? CLONE_NEWPID : 0UL) | (spec->new_user ? CLONE_NEWUSER : 0UL);
+
+    return spaces ? (pid_t)syscall(SYS_clone, spaces | SIGCHLD, 0, 0, 0, 0) : fork();
 }
 
-static pid_t fork_quietly(bool new_pids)
+static pid_t fork_quietly(const struct process_spec *spec)
 {
     sigset_t all, before;
 
@@ -191,7 +194,7 @@ static pid_t fork_quietly(bool new_pids)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
 
-    pid_t pid = fork_into(new_pids);
+    pid_t pid = fork_into(spec);
     int saved = errno;
 
     if (pid != 0)
@@ -212,7 +215,7 @@ bool process_start(const struct process_spec *spec, struct process *process, str
 
     AUTO_FD int reader = report[0];
     AUTO_FD int writer = report[1];
-    struct process made = {.pid = fork_quietly(spec->new_pids), .pidfd = -1};
+    struct process made = {.pid = fork_quietly(spec), .pidfd = -1};
 
     if (made.pid < 0)
         return error_errno(err, "fork");

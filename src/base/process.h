@@ -26,6 +26,8 @@ struct process_spec {
     bool die_with_parent; /* SIGKILL when the thread that started it ends */
     bool new_pids;        /* the first of a pid namespace of its own, which ends with it; it sees no
                            * parent, so not together with die_with_parent */
+    bool new_user;        /* in a user namespace of its own, with no id mapped yet: who is not root
+                           * can have other namespaces only there */
     /* Runs in the child before exec, for namespaces and limits; must be async-signal-safe. */
     bool (*prepare)(void *arg, struct error *err);
     void *prepare_arg;

@@ -85,6 +85,7 @@ static const struct {
     {ERR_NO_CURRENT_DEPLOYMENT, "; deploy one first: helmr deploy PATH"                    },
     {ERR_TASK_NOT_FOUND,        "; `helmr task list` shows those that are there"           },
     {ERR_TASK_NOT_DEPLOYED,     "; `helmr task list` shows those that are there"           },
+    {ERR_TASK_ARCHIVED,         "; `helmr task list` shows those that are there"           },
     {ERR_PAYLOAD_NOT_ACCEPTED,  "; a task takes one with a schema, or as run(payload, ctx)"},
     {ERR_API_VERSION,           "; use a helmr of the server's version"                    },
 };

@@ -101,19 +101,23 @@ static inline const char *fixture_agent(struct fixture *fixture, const char *run
                : "helmr-guest cannot be copied";
 }
 
-/* Why no machine can be started here, or NULL. */
-static inline const char *fixture_machine(void)
+/* Why no machine can be started here, not even by a worker that is not root, or NULL. */
+static inline const char *fixture_machine_of_user(void)
 {
     struct guest_files files;
     struct error err = {0};
 
-    if (geteuid() != 0)
-        return "needs root";
     if (!fixture_run((const char *const[]){"/bin/sh", "-c", "command -v qemu-system-x86_64", NULL}))
         return "QEMU is not installed";
     return guest_files_find(getenv("HELMR_WORKER_GUEST_DIR"), &files, &err)
                ? NULL
                : "no kernel for machines is built";
+}
+
+/* The same for one that is. */
+static inline const char *fixture_machine(void)
+{
+    return geteuid() == 0 ? fixture_machine_of_user() : "needs root";
 }
 
 static inline struct engine_settings fixture_settings(const struct fixture *fixture)
@@ -141,7 +145,7 @@ static inline bool fixture_nothing_left(const struct fixture *fixture, const cha
         "grep -F -e $2 -e /run/helmr/$1 /proc/self/mounts\n"
         "ip -o link | grep -i \"hx.*02:$(echo $1 | sed 's/../&:/g')\"\n"
         "nft list tables 2>/dev/null | grep helmr_$1\n"
-        "grep -la -e \"$2/[i]nstances\" -e \"[g]uard.helmr-test.$1\" /proc/[0-9]*/cmdline "
+        "grep -la -e \"$2/[i]nstances\" -e \"[g]roups.helmr-test.$1\" /proc/[0-9]*/cmdline "
         "2>/dev/null\n"
         "true";
     AUTO(buf_finish) struct buf out = {.max = 65536};

@@ -11,8 +11,9 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "engine/holders.h"
 
-enum { WORKER_FD = 3, LOCK_FD = 4, KILL_MS = 10000, LOCK_POLL_MS = 10 };
+enum { WORKER_FD = 3, LOCK_FD = 4, KILL_MS = 10000, LOCK_POLL_MS = 10, WORDS_MAX = 4 };
 
 struct sweep {
     const struct cgroup_tree *tree;
@@ -41,19 +42,29 @@ static void groups_kill(const struct cgroup_tree *tree)
     } while (!sweep.is_empty && time_boot_ms() < deadline);
 }
 
-int engine_guard_main(int argc, char **argv)
+static void await_worker_end(void)
 {
-    struct cgroup_tree tree;
-    struct error err = {0};
     struct pollfd worker = {.fd = WORKER_FD, .events = POLLIN};
 
-    if (argc != 3 || !cgroup_tree_open(argv[1], argv[2], &tree, &err))
-        return 2;
     (void)prctl(PR_SET_NAME, "helmr-guard");
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);
     while (poll(&worker, 1, -1) < 0 && errno == EINTR)
         continue;
+}
+
+int engine_guard_main(int argc, char **argv)
+{
+    const bool is_by_folder = argc == 3 && strcmp(argv[1], "folder") == 0;
+    struct cgroup_tree tree;
+    struct error err = {0};
+
+    if (!is_by_folder && (argc != 4 || strcmp(argv[1], "groups") != 0 ||
+                          !cgroup_tree_open(argv[2], argv[3], &tree, &err)))
+        return 2;
+    await_worker_end();
+    if (is_by_folder)
+        return holders_kill(argv[2], KILL_MS, &err) ? 0 : 1;
     groups_kill(&tree);
     return 0;
 }
@@ -79,7 +90,7 @@ bool guard_wait(const char *work_dir, int timeout_ms, struct error *err)
     }
 }
 
-bool guard_start(const char *work_dir, const char *parent, const char *tag, struct process *guard,
+bool guard_start(const char *work_dir, const char *const what[], struct process *guard,
                  struct error *err)
 {
     char path[PATH_MAX];
@@ -92,7 +103,9 @@ bool guard_start(const char *work_dir, const char *parent, const char *tag, stru
     if (!file_lock(path, &lock, err))
         return error_wrap(err, "lock for the guard");
 
-    const char *const argv[] = {"/proc/self/exe", "guard", parent, tag, NULL};
+    const char *argv[2 + WORDS_MAX] = {"/proc/self/exe", "guard"};
+    for (size_t i = 0; what[i] && i + 1 < WORDS_MAX; i++)
+        argv[2 + i] = what[i];
     struct process_spec spec = {
         .argv = argv,
         .cwd = "/",

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/encode.h"
 #include "base/file.h"
@@ -11,9 +12,12 @@
 #include "base/time.h"
 #include "engine/guard.h"
 #include "engine/host_state.h"
+#include "engine/net/frames.h"
 #include "engine/net/netns.h"
 #include "engine/net/network.h"
 #include "engine/reclaim.h"
+#include "engine/slot.h"
+#include "engine/spaces.h"
 
 #if defined(__aarch64__)
 #define QEMU_PROGRAM "qemu-system-aarch64"
@@ -21,6 +25,7 @@
 #define QEMU_PROGRAM "qemu-system-x86_64"
 #endif
 
+enum { METADATA_PORT = 80, METADATA_MS = 200 };
 enum { GUARD_WAIT_MS = 15000, LOCK_WAIT_MS = 3000, LOCK_POLL_MS = 10, JAIL_ID_BASE = 200000 };
 
 static char *text_copy(const char *text)
@@ -56,6 +61,8 @@ static void host_free(struct engine_host *host)
     free(host->dns);
     free(host->blocked_cidrs);
     free(host->allowed_cidrs);
+    free(host->slot_dir);
+    free(host->user_policy);
     free(host);
 }
 
@@ -101,6 +108,19 @@ static bool lock_wait(const char *path, int *fd, struct error *err)
     return true;
 }
 
+/* What a user unpacked has its owners aside, and root would take them for what they are not. */
+static bool is_ours(const struct engine_host *host, struct error *err)
+{
+    struct stat status;
+
+    if (stat(host->work_dir, &status) != 0)
+        return error_errno(err, "look at %s", host->work_dir);
+    return status.st_uid == geteuid() ||
+           error_set(err, ERR_CONFLICT,
+                     "%s belongs to user %u: each has a work directory of its own", host->work_dir,
+                     (unsigned)status.st_uid);
+}
+
 static bool host_lock(struct engine_host *host, struct error *err)
 {
     char path[PATH_MAX];
@@ -111,11 +131,58 @@ static bool host_lock(struct engine_host *host, struct error *err)
     host->instances_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (host->instances_fd < 0)
         return error_errno(err, "open %s", path);
+    if (!is_ours(host, err))
+        return false;
     snprintf(path, sizeof(path), "%s/lock", host->work_dir);
     if (!lock_wait(path, &host->lock_fd, err))
         return error_wrap(err, "another worker may use this directory");
     return tag_read(host, err) && folder_wipe(host->work_dir, "tmp", err) &&
            folder_wipe(host->work_dir, "staging", err);
+}
+
+static bool guard_begin(struct engine_host *host, const char *parent, struct error *err)
+{
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s/instances", host->work_dir);
+    const char *const groups[] = {"groups", parent, host->tag, NULL};
+    const char *const holders[] = {"folder", folder, NULL};
+    return guard_start(host->work_dir, host->is_root ? groups : holders, &host->guard, err);
+}
+
+static bool reclaim_former(struct engine_host *host, struct error *err)
+{
+    host->is_reclaiming = true;
+    bool ok = reclaim_all(host, err);
+    host->is_reclaiming = false;
+    return ok;
+}
+
+/* What nothing but rules in the kernel could hide for certain must not be there. */
+static bool user_network_begin(struct engine_host *host, struct error *err)
+{
+    if (address_answers(METADATA_ADDRESS, METADATA_PORT, METADATA_MS))
+        return error_set(err, ERR_UNSUPPORTED,
+                         "169.254.169.254 answers on this host: a worker that is not root does not "
+                         "open the network of its guests here");
+    host->user_policy = alloc(sizeof(*host->user_policy));
+    return policy_init(host->user_policy, host->blocked_cidrs, host->allowed_cidrs, err);
+}
+
+static bool networks_begin(struct engine_host *host, const struct engine_settings *settings,
+                           struct error *err)
+{
+    const bool is_enabled = settings->network_enabled;
+
+    if (!host->is_root)
+        return !is_enabled || !settings->is_user_network_open || user_network_begin(host, err);
+    if (!netns_dir_open(host->run_dir, err))
+        return false;
+    if (is_enabled)
+        return network_pool_create(host, &host->networks, err);
+    if (!host->quarantined)
+        network_reclaim(host);
+    return true;
 }
 
 static bool host_start(struct engine_host *host, const struct engine_settings *settings,
@@ -125,19 +192,21 @@ static bool host_start(struct engine_host *host, const struct engine_settings *s
 
     if (!host_lock(host, err))
         return false;
-    snprintf(host->run_dir, sizeof(host->run_dir), "/run/helmr/%s", host->tag);
-    if (!guard_wait(host->work_dir, GUARD_WAIT_MS, err) ||
-        !cgroup_tree_open(parent, host->tag, &host->cgroups, err) ||
-        !guard_start(host->work_dir, parent, host->tag, &host->guard, err))
-        return false;
-    if (!reclaim_all(host, err) || !netns_dir_open(host->run_dir, err) ||
-        !service_create(&host->service, err))
-        return false;
-    if (settings->network_enabled)
-        return network_pool_create(host, &host->networks, err);
-    if (!host->quarantined)
-        network_reclaim(host);
-    return true;
+    if (host->is_root)
+        snprintf(host->run_dir, sizeof(host->run_dir), "/run/helmr/%s", host->tag);
+    return guard_wait(host->work_dir, GUARD_WAIT_MS, err) &&
+           (!host->is_root || cgroup_tree_open(parent, host->tag, &host->cgroups, err)) &&
+           guard_begin(host, parent, err) && reclaim_former(host, err) &&
+           service_create(&host->service, err) && networks_begin(host, settings, err);
+}
+
+/* Numbers of the whole host need a place that only root has. */
+static char *slot_dir_of(const char *work_dir, bool is_root)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/slots", work_dir);
+    return alloc_text(is_root ? SLOT_DIR : path);
 }
 
 bool engine_host_open(const struct engine_settings *settings, struct engine_host **host,
@@ -147,6 +216,8 @@ bool engine_host_open(const struct engine_settings *settings, struct engine_host
         return error_set(err, ERR_INVALID, "the work directory must be an absolute path");
 
     struct engine_host *made = alloc(sizeof(*made));
+    const bool is_root = geteuid() == 0;
+    char reason[256];
     *made = (struct engine_host){
         .work_dir = text_copy(settings->work_dir),
         .runsc_path = program_copy(settings->runsc_path, "runsc"),
@@ -160,6 +231,10 @@ bool engine_host_open(const struct engine_settings *settings, struct engine_host
         .dns = text_copy(settings->dns),
         .blocked_cidrs = text_copy(settings->blocked_cidrs),
         .allowed_cidrs = text_copy(settings->allowed_cidrs),
+        .is_root = is_root,
+        .has_spaces = !is_root && spaces_probe(reason, sizeof(reason)),
+        .has_network = settings->network_enabled,
+        .slot_dir = slot_dir_of(settings->work_dir, is_root),
         .slots = settings->slots,
         .lock_fd = -1,
         .instances_fd = -1,
@@ -225,6 +300,16 @@ size_t engine_host_quarantined(struct engine_host *host, struct reclaimed *list,
     return n;
 }
 
+bool engine_host_is_root(const struct engine_host *host)
+{
+    return host->is_root;
+}
+
+bool engine_host_has_spaces(const struct engine_host *host)
+{
+    return host->has_spaces;
+}
+
 const char *engine_host_tag(const struct engine_host *host)
 {
     return host->tag;
@@ -232,6 +317,8 @@ const char *engine_host_tag(const struct engine_host *host)
 
 bool engine_host_network_preflight(struct engine_host *host, struct error *err)
 {
+    if (!host->is_root)
+        return true; /* QEMU's own, which makes nothing on the host */
     if (!host->networks)
         return error_set(err, ERR_UNSUPPORTED, "the network is off on this worker");
     return network_preflight(host->networks, err);

@@ -28,6 +28,7 @@ struct engine_settings {
     const char *guest_dir; /* what microVMs boot (guest_files.h); NULL: beside this program */
     int jail_id_base;      /* a microVM of slot n runs as user and group base + n; 0: 200000 */
     bool network_enabled;
+    bool is_user_network_open; /* of a worker that is not root: else guests reach nothing */
     const char *dns;           /* upstream servers, comma separated; NULL: the host's resolvers */
     const char *blocked_cidrs; /* comma separated; NULL: the default list */
     const char *allowed_cidrs;
@@ -52,6 +53,12 @@ const struct reclaimed *engine_host_reclaimed(const struct engine_host *host, si
 int engine_host_free_slots(struct engine_host *host);
 size_t engine_host_quarantined(struct engine_host *host, struct reclaimed *list, size_t max);
 const char *engine_host_tag(const struct engine_host *host);
+
+/* Whether this worker is root: then it has control groups, networks and users for its sandboxes,
+ * and may use every engine. */
+bool engine_host_is_root(const struct engine_host *host);
+/* Whether a worker that is not root has namespaces round its machines. */
+bool engine_host_has_spaces(const struct engine_host *host);
 
 /* One full life cycle of a network namespace, with its rules and a DNS round trip. */
 bool engine_host_network_preflight(struct engine_host *host, struct error *err) MUST_USE;

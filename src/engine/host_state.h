@@ -15,6 +15,7 @@
 enum { TAG_LEN = 8, RUN_DIR_ROOM = 64, RECLAIMED_MAX = 4096 };
 
 struct network_pool;
+struct policy;
 
 struct quarantined {
     struct reclaimed about;
@@ -29,6 +30,12 @@ struct engine_host {
     char *guest_dir; /* NULL: beside this program */
     int jail_id_base;
     char *dns, *blocked_cidrs, *allowed_cidrs;
+    bool is_root;               /* else: no control groups, no networks, no other users */
+    bool has_spaces;            /* of a user: namespaces round its machines */
+    struct policy *user_policy; /* of a user: what machines may reach; NULL: nothing */
+    bool has_network;           /* machines have one, if they are to */
+    bool is_reclaiming;         /* a dead predecessor's; nothing is started meanwhile */
+    char *slot_dir;
     char tag[TAG_LEN + 1];
     char run_dir[RUN_DIR_ROOM]; /* /run/helmr/<tag>: network namespaces */
     int slots;

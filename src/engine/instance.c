@@ -1,11 +1,23 @@
 #include "engine/instance.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/own.h"
 #include "engine/net/network.h"
 #include "engine/process.h"
+
+static bool groups_announce(struct instance *instance, struct error *err)
+{
+    struct journal *journal = &instance->record.journal;
+    const char *name = id_short(instance->record.id);
+
+    return !instance->host->is_root ||
+           (journal_intent(journal, RESOURCE_CGROUP, name, err) &&
+            (strcmp(instance->launch_group, name) == 0 ||
+             journal_intent(journal, RESOURCE_CGROUP, instance->launch_group, err)));
+}
 
 static bool instance_announce(struct instance *instance, const struct sandbox_spec *spec,
                               struct error *err)
@@ -21,9 +33,7 @@ static bool instance_announce(struct instance *instance, const struct sandbox_sp
         return false;
     return journal_intent(&record->journal, RESOURCE_SLOT, slot, err) &&
            journal_intent(&record->journal, RESOURCE_DIR, record->path, err) &&
-           journal_intent(&record->journal, RESOURCE_CGROUP, id_short(spec->id), err) &&
-           (strcmp(instance->launch_group, id_short(spec->id)) == 0 ||
-            journal_intent(&record->journal, RESOURCE_CGROUP, instance->launch_group, err)) &&
+           groups_announce(instance, err) &&
            journal_intent(&record->journal, RESOURCE_PROCESS, instance->engine->name, err) &&
            record_sync(instance->host, record, err) &&
            journal_made(&record->journal, RESOURCE_SLOT, slot, slot, err);
@@ -61,7 +71,7 @@ bool instance_create(struct engine_host *host, const struct engine *engine,
         free(made);
         return false;
     }
-    if (!slot_claim(0, &made->slot, err)) {
+    if (!slot_claim(host->slot_dir, 0, &made->slot, err)) {
         instance_free(made);
         return false;
     }
@@ -94,6 +104,8 @@ bool instance_make_cgroups(struct instance *instance, const struct cgroup_limits
 {
     const char *name = id_short(instance->record.id);
 
+    if (!instance->host->is_root)
+        return true;
     return group_make(instance, name, limits, err) &&
            (strcmp(instance->launch_group, name) == 0 ||
             group_make(instance, instance->launch_group, limits, err));
@@ -152,6 +164,8 @@ bool instance_usage(const struct instance *instance, struct instance_usage *usag
 {
     struct cgroup_usage used;
 
+    if (!instance->host->is_root)
+        return process_usage(instance->process.pid, &usage->cpu_ms, &usage->memory_peak_bytes, err);
     if (!cgroup_usage(&instance->host->cgroups, id_short(instance->record.id), &used, err))
         return false;
     *usage = (struct instance_usage){.cpu_ms = used.cpu_ms,
@@ -163,6 +177,8 @@ bool instance_usage(const struct instance *instance, struct instance_usage *usag
 
 bool instance_freeze(struct instance *instance, struct error *err)
 {
+    if (!instance->host->is_root)
+        return process_signal(&instance->process, SIGSTOP, err);
     return cgroup_freeze(&instance->host->cgroups, id_short(instance->record.id), true, err);
 }
 

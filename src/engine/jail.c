@@ -14,25 +14,18 @@
 #include <sys/syscall.h>
 
 #include "base/own.h"
+#include "engine/spaces.h"
 
 /* Covered by the jail's root in its own mount namespace, so that no folder has to be made. */
 #define STAGE "/run"
 
 enum { HIGH_FD = 64, FILES_MAX = 1024 };
 
-bool jail_open(struct jail *jail, const struct cgroup_tree *tree, const char *group, unsigned user,
-               struct error *err)
+/* All of them above those that a child is given. */
+static bool descriptors_raise(struct jail *jail, struct error *err)
 {
-    *jail = (struct jail){.n_procs = tree->n, .user = user, .worker = -1};
-    for (size_t i = 0; i < CGROUP_HIERARCHIES_MAX; i++)
-        jail->procs[i] = -1;
-    if (!cgroup_open_procs(tree, group, jail->procs, err))
-        return false;
-    jail->worker = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (jail->worker < 0)
-        return error_errno(err, "hold this process");
-    for (size_t i = 0; i <= tree->n; i++) {
-        int *fd = i < tree->n ? &jail->procs[i] : &jail->worker;
+    for (size_t i = 0; i <= jail->n_procs; i++) {
+        int *fd = i < jail->n_procs ? &jail->procs[i] : &jail->worker;
         int high = fcntl(*fd, F_DUPFD_CLOEXEC, HIGH_FD);
         if (high < 0)
             return error_errno(err, "move a descriptor");
@@ -40,6 +33,31 @@ bool jail_open(struct jail *jail, const struct cgroup_tree *tree, const char *gr
         *fd = high;
     }
     return true;
+}
+
+static bool worker_hold(struct jail *jail, struct error *err)
+{
+    jail->worker = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    return jail->worker >= 0 || error_errno(err, "hold this process");
+}
+
+bool jail_open(struct jail *jail, const struct cgroup_tree *tree, const char *group, unsigned user,
+               struct error *err)
+{
+    *jail = (struct jail){.n_procs = tree->n, .user = user, .worker = -1};
+    for (size_t i = 0; i < CGROUP_HIERARCHIES_MAX; i++)
+        jail->procs[i] = -1;
+    return cgroup_open_procs(tree, group, jail->procs, err) && worker_hold(jail, err) &&
+           descriptors_raise(jail, err);
+}
+
+bool jail_open_user(struct jail *jail, bool has_spaces, struct error *err)
+{
+    *jail = (struct jail){.user = geteuid(),
+                          .group = getegid(),
+                          .worker = -1,
+                          .has_spaces = has_spaces};
+    return worker_hold(jail, err) && descriptors_raise(jail, err);
 }
 
 void jail_close(struct jail *jail)
@@ -90,10 +108,20 @@ static bool system_folder(const char *name, struct error *err)
     }
     if (access(source, F_OK) != 0)
         return true;
-    if (mkdir(target, 0755) < 0 || mount(source, target, NULL, MS_BIND, NULL) < 0 ||
+    if (mkdir(target, 0755) < 0 || mount(source, target, NULL, MS_BIND | MS_REC, NULL) < 0 ||
         mount(NULL, target, NULL, flags, NULL) < 0)
         return error_errno(err, "show /%s to the jail", name);
     return true;
+}
+
+static bool resolver_write(const char *text, struct error *err)
+{
+    if (mkdir(STAGE "/etc", 0755) < 0)
+        return error_errno(err, "make the folders of the jail");
+    AUTO_FD int file = open(STAGE "/etc/resolv.conf", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    const size_t len = strlen(text);
+    return (file >= 0 && write(file, text, len) == (ssize_t)len) ||
+           error_errno(err, "name the resolvers to the jail");
 }
 
 static bool root_fill(const struct jail *jail, struct error *err)
@@ -104,6 +132,8 @@ static bool root_fill(const struct jail *jail, struct error *err)
         if (!system_folder(folders[i], err))
             return false;
     }
+    if (jail->keeps_network && !resolver_write(jail->resolver, err))
+        return false;
     if (mkdir(STAGE "/dev", 0755) < 0 || mkdir(STAGE "/proc", 0755) < 0)
         return error_errno(err, "make the folders of the jail");
     if (!node_bind("/dev/null", STAGE "/dev/null", err) ||
@@ -140,17 +170,26 @@ static bool groups_set(const struct jail *jail, gid_t hardware, struct error *er
            error_errno(err, "leave every group");
 }
 
-static bool power_drop(const struct jail *jail, gid_t hardware, struct error *err)
+static bool limits_set(struct error *err)
 {
     const struct rlimit files = {FILES_MAX, FILES_MAX}, none = {0};
 
-    if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
-        return error_errno(err, "limit the jail");
+    return (setrlimit(RLIMIT_NOFILE, &files) == 0 && setrlimit(RLIMIT_CORE, &none) == 0) ||
+           error_errno(err, "limit the jail");
+}
+
+static bool capabilities_drop(struct error *err)
+{
     for (int cap = 0; cap <= CAP_LAST_CAP; cap++) {
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
             return error_errno(err, "drop capability %d", cap);
     }
-    if (!groups_set(jail, hardware, err))
+    return true;
+}
+
+static bool power_drop(const struct jail *jail, gid_t hardware, struct error *err)
+{
+    if (!limits_set(err) || !capabilities_drop(err) || !groups_set(jail, hardware, err))
         return false;
 
     /* The library's functions would ask every thread of the worker to change too, and wait. */
@@ -178,4 +217,32 @@ bool jail_enter(void *arg, struct error *err)
     /* Large pages would give every machine memory that it never asked for. */
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     return root_enter(jail, err) && power_drop(jail, device.st_gid, err);
+}
+
+/* Its user is the worker's own inside too, so that the program it becomes has no capability. */
+static bool spaces_enter(const struct jail *jail, struct error *err)
+{
+    const int spaces =
+        CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | (jail->keeps_network ? 0 : CLONE_NEWNET);
+
+    if (!spaces_map(jail->user, jail->group, err))
+        return false;
+    if (unshare(spaces) < 0)
+        return error_errno(err, "new namespaces");
+    if (sethostname("helmr-jail", 10) < 0)
+        return error_errno(err, "name the jail");
+    return root_enter(jail, err) && capabilities_drop(err);
+}
+
+bool jail_enter_user(void *arg, struct error *err)
+{
+    const struct jail *jail = arg;
+
+    if (!jail_join(jail, err) || (jail->has_spaces && !spaces_enter(jail, err)))
+        return false;
+    (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (!limits_set(err))
+        return false;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ||
+           error_errno(err, "give up new privileges");
 }

@@ -2,29 +2,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/own.h"
 #include "engine/engine.h"
 #include "engine/host_state.h"
+#include "engine/spaces.h"
 
 enum { STAT_BLOCK = 512, OVERHEAD_DIVISOR = 8, SPARE = 64 << 20 };
 
 bool memory_folder_make(int64_t max_bytes, int *folder, struct error *err)
 {
-    AUTO_FD int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
     char size[32];
 
     snprintf(size, sizeof size, "%lld", (long long)max_bytes);
-    if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "size", size, 0) != 0 ||
-        fsconfig(context, FSCONFIG_SET_STRING, "mode", "0700", 0) != 0 ||
-        fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0)
-        return error_errno(err, "make a folder in memory");
-    *folder =
-        fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    return *folder >= 0 || error_errno(err, "hold a folder in memory");
+    return spaces_memory(size, folder, err);
 }
 
 bool saved_image_make(const struct engine *engine, int64_t max_bytes, struct saved_image *image,

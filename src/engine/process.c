@@ -7,8 +7,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "base/file.h"
 #include "base/own.h"
 #include "base/process.h"
+
+enum { STATUS_MAX = 65536 };
 
 bool process_identify(pid_t pid, struct process_identity *identity, struct error *err)
 {
@@ -25,6 +28,41 @@ bool process_identify(pid_t pid, struct process_identity *identity, struct error
                                           .started = started,
                                           .exe_dev = exe.st_dev,
                                           .exe_ino = exe.st_ino};
+    return true;
+}
+
+/* The number after a name at the start of a line: `VmHWM:    1234 kB`. */
+static int64_t status_number(struct str text, const char *name)
+{
+    struct str line;
+
+    while (str_split(&text, '\n', &line)) {
+        if (line.len > strlen(name) && memcmp(line.ptr, name, strlen(name)) == 0)
+            return strtoll(line.ptr + strlen(name), NULL, 10);
+    }
+    return 0;
+}
+
+bool process_usage(pid_t pid, int64_t *cpu_ms, int64_t *peak_bytes, struct error *err)
+{
+    AUTO_FREE char *status = NULL;
+    AUTO_FREE char *stat_line = NULL;
+    char path[64];
+    unsigned long long user = 0, system = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    if (!file_read(path, STATUS_MAX, &status, err))
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (!file_read(path, STATUS_MAX, &stat_line, err))
+        return false;
+    /* Its name may hold anything; what follows the last parenthesis are numbers. */
+    const char *rest = strrchr(stat_line, ')');
+    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                        &system) != 2)
+        return error_set(err, ERR_INTERNAL, "%s is not understood", path);
+    *cpu_ms = (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+    *peak_bytes = status_number(str_of(status), "VmHWM:") * 1024;
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "engine/holders.h"
 #include "engine/mount.h"
 #include "engine/net/link.h"
 #include "engine/net/netns.h"
@@ -128,10 +129,14 @@ static bool (*const releasers[RESOURCE_KIND_COUNT])(struct engine_host *, struct
 };
 
 /* Whatever it was doing, it has no effect outside from here on. */
-static bool stop_first(struct engine_host *host, const struct journal_list *list, struct error *err)
+static bool stop_first(struct engine_host *host, const struct record *record,
+                       const struct journal_list *list, struct error *err)
 {
     struct error ignored;
 
+    /* Also one that was only announced: it has the folder open from its first moment on. */
+    if (!host->is_root && host->is_reclaiming && !holders_kill(record->path, KILL_MS, err))
+        return false;
     for (size_t i = 0; i < list->n; i++) {
         const struct resource *resource = &list->items[i];
         if (resource->kind != RESOURCE_CGROUP || resource->gone)
@@ -185,7 +190,7 @@ bool record_release(struct engine_host *host, struct record *record, struct erro
 
     journal_finish(&record->journal);
     if (journal_open(record->dir_fd, &record->journal, &list, err) &&
-        stop_first(host, &list, err) && release_backwards(host, record, &list, err) &&
+        stop_first(host, record, &list, err) && release_backwards(host, record, &list, err) &&
         markers_remove(host, record, err))
         return true;
     reason_write(record, err->text);
@@ -259,7 +264,7 @@ static void strays_release(struct engine_host *host)
     struct error err = {0};
     char instances[PATH_MAX];
 
-    if (host->quarantined)
+    if (host->quarantined || !host->is_root)
         return;
     cgroup_each(&host->cgroups, stray_cgroup, host);
     netns_remove_strays(host->run_dir);

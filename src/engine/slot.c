@@ -1,22 +1,21 @@
 #include "engine/slot.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/file.h"
 #include "base/own.h"
 
-#define SLOT_DIR "/run/helmr/slots"
-
-bool slot_claim(int from, struct slot *slot, struct error *err)
+bool slot_claim(const char *folder, int from, struct slot *slot, struct error *err)
 {
-    if (!directory_make(SLOT_DIR, 0755, err))
+    if (!directory_make(folder, 0755, err))
         return false;
     for (int number = from; number < SLOTS_MAX; number++) {
-        char path[64];
+        char path[PATH_MAX];
         int fd;
         struct error taken = {0};
 
-        snprintf(path, sizeof(path), SLOT_DIR "/%d", number);
+        snprintf(path, sizeof(path), "%s/%d", folder, number);
         if (file_lock(path, &fd, &taken)) {
             *slot = (struct slot){.number = number, .fd = fd};
             return true;

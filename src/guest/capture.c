@@ -1,5 +1,7 @@
 #include "guest/capture.h"
 
+#include <fcntl.h>
+
 #include "base/hash.h"
 #include "base/own.h"
 #include "guest/park.h"
@@ -12,6 +14,8 @@ enum { STEP_ROOM = 131072, STEPS_PER_TURN = 256, WIRE_MS = 5 };
 struct capture {
     uint64_t id;
     uint16_t stream;
+    bool is_layer;
+    int image; /* of a layer: what it is laid over; else -1 */
     struct walk walk;
     struct blake2b digest;
     struct buf piece;
@@ -25,6 +29,7 @@ static void capture_destroy(struct agent *agent)
 
     agent->capture = NULL;
     walk_finish(&capture->walk);
+    auto_close(&capture->image);
     buf_finish(&capture->piece);
     free(capture);
 }
@@ -57,12 +62,14 @@ void capture_cancel(struct agent *agent)
         give_up(agent, &err);
 }
 
-/* Paths of the walk are relative to the workspace, those of secrets to the root. */
+/* Paths of the walk are relative to the workspace or the image, those of secrets to the root. */
 static enum walk_verdict judge(void *arg, struct str path)
 {
     const struct agent *agent = arg;
     char full[2 * TREE_PATH_MAX];
-    int len = snprintf(full, sizeof full, "%s/%.*s", agent->sandbox.mount, (int)path.len, path.ptr);
+    int len =
+        snprintf(full, sizeof full, "%s/%.*s", agent->capture->is_layer ? "" : agent->sandbox.mount,
+                 (int)path.len, path.ptr);
 
     for (const struct program *p = agent->programs; p; p = p->next) {
         switch (secrets_trace(p->secrets, (struct str){full, (size_t)len})) {
@@ -81,7 +88,9 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
 
     if (!sandbox->is_ready || agent->capture || agent->place || agent->resync.is_wanted)
         return error_set(err, ERR_CONFLICT, "the sandbox is not ready");
-    if (!sandbox->mount || sandbox->upper_fd < 0)
+    if (message->is_layer && sandbox->layer_fd < 0)
+        return error_set(err, ERR_UNSUPPORTED, "there is no layer here to capture");
+    if (!message->is_layer && (!sandbox->mount || sandbox->upper_fd < 0))
         return error_set(err, ERR_UNSUPPORTED, "there is no workspace here to capture");
     if (message->generation != sandbox->generation)
         return error_set(err, ERR_CONFLICT, "this is another generation");
@@ -117,8 +126,9 @@ static void begin_walk(struct agent *agent, struct capture *capture,
 {
     struct walk *walk = &capture->walk;
 
-    walk_init(walk, agent->sandbox.upper_fd, judge, agent);
-    walk->lower_fd = agent->sandbox.lower_fd;
+    walk_init(walk, capture->is_layer ? agent->sandbox.layer_fd : agent->sandbox.upper_fd, judge,
+              agent);
+    walk->lower_fd = capture->is_layer ? capture->image : agent->sandbox.lower_fd;
     walk->is_live = agent->programs != NULL;
     walk->seen = &agent->seen;
     remember_suspend(agent);
@@ -142,8 +152,13 @@ void capture_begin(struct agent *agent, const struct message_capture *message)
     *capture = (struct capture){
         .id = message->id,
         .stream = (uint16_t)message->stream,
+        .is_layer = message->is_layer,
+        .image = message->is_layer ? open("/image", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1,
         .piece = {.max = STEP_ROOM},
     };
+    /* What we mounted on it is no part of a layer. */
+    if (capture->is_layer)
+        sandbox_clear(&agent->sandbox);
     begin_walk(agent, capture, message);
     blake2b_init(&capture->digest, (struct str){0});
     agent->capture = capture;

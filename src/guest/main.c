@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 {
     struct agent agent = {
         .self_fd = -1,
-        .sandbox = {.upper_fd = -1, .lower_fd = -1, .merged_fd = -1},
+        .sandbox = {.upper_fd = -1, .lower_fd = -1, .merged_fd = -1, .layer_fd = -1},
     };
     const char *where = NULL;
     int in, out;

@@ -92,7 +92,14 @@ static bool make_state(const char *path, struct error *err)
     return true;
 }
 
-static bool setup_root(const struct message_setup *setup, struct error *err)
+static bool layer_open(struct sandbox *sandbox, struct error *err)
+{
+    sandbox->layer_fd = open("/scratch/root/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return sandbox->layer_fd >= 0 || error_errno(err, "open the image's changes");
+}
+
+static bool setup_root(struct sandbox *sandbox, const struct message_setup *setup,
+                       struct error *err)
 {
     static const char *const directories[] = {"/scratch/root",      "/scratch/root/upper",
                                               "/scratch/root/work", "/scratch/ws",
@@ -113,6 +120,8 @@ static bool setup_root(const struct message_setup *setup, struct error *err)
     struct stat info;
     if (stat("/image", &info) != 0 || chmod("/scratch/root/upper", info.st_mode & 07777) != 0)
         return error_errno(err, "the mode of the image's root");
+    if (setup->is_layer && !layer_open(sandbox, err))
+        return false;
     return mount_overlay("/image", "/scratch/root/upper", "/scratch/root/work", SANDBOX_ROOT, err);
 }
 
@@ -439,7 +448,7 @@ bool sandbox_setup(struct sandbox *sandbox, const struct message_setup *setup, c
 
     remember(sandbox, setup);
     add_entropy(setup->entropy);
-    if (setup_root(setup, err)) {
+    if (setup_root(sandbox, setup, err)) {
         end_phase(sandbox, "root", &since_ns);
         stage = "image_root_invalid";
         is_fine = user_resolve(SANDBOX_ROOT, setup->user, &sandbox->user, err);

@@ -28,10 +28,11 @@ struct sandbox {
     struct arena arena;
     bool is_started, is_ready, is_layer;
     uint64_t generation;
-    const char *mount;   /* workspace path, or NULL */
-    int upper_fd;        /* what programs changed in it; -1: the host has it */
-    int lower_fd;        /* what the image has there; -1 as well */
-    int merged_fd;       /* the two together, as programs see it; -1 as well */
+    const char *mount; /* workspace path, or NULL */
+    int upper_fd;      /* what programs changed in it; -1: the host has it */
+    int lower_fd;      /* what the image has there; -1 as well */
+    int merged_fd;     /* the two together, as programs see it; -1 as well */
+    int layer_fd;      /* what programs changed in the image, where that is to be a layer; or -1 */
     const char *workdir; /* the image's, or "/" */
     const char *boot_id_file;
     struct str_list env;

@@ -33,6 +33,7 @@ struct call {
     bool peer_is_local; /* the client is on loopback or at the unix socket */
     bool over_unix_socket;
     bool is_last_try;    /* a parked call whose time is over: answer now */
+    bool is_last_turn;   /* a call that came last: everybody else who waits has looked */
     const char *failure; /* why the answer is a 500, for the log; NULL: it is none */
 };
 
@@ -116,6 +117,18 @@ void response_stream(struct response *res, const struct response_source *source)
 /* Answer later: the caller is authorized and the handler runs again when `topic` is woken, and
  * for the last time (call->is_last_try) wait_ms after it first parked. */
 void response_park(struct response *res, const char *topic, int64_t wait_ms);
+
+/* The same for what only one can have: a wake-up goes to the call of each line that waits longest,
+ * and from it to the next when it is done, unless it says that nothing is left. One that comes
+ * last lets the others look first. Not for instant routes. */
+struct response_turn {
+    const char *topic;
+    int64_t wait_ms;
+    int line; /* 0 to 3 */
+    bool comes_last;
+};
+void response_park_in_turn(struct response *res, const struct response_turn *turn);
+void response_end_turn(struct response *res);
 
 /* The error body of the API: {"error", "code", "details"?}. `details` is JSON or empty. */
 void response_error(struct response *res, const struct error *err, struct str details);

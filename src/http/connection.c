@@ -1,6 +1,7 @@
 #include "http/connection.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/own.h"
 #include "base/time.h"
@@ -93,29 +94,68 @@ static void refuse(struct connection *connection, const struct error *err)
     respond(connection);
 }
 
-static void run_again(struct connection *connection, bool is_last_try)
+/* Whoever waits in turn has it while it looks again. */
+static void run_again(struct connection *connection, bool is_last_try, bool is_last_turn)
 {
+    struct exchange *exchange = connection->exchange;
+
     topics_leave(&connection->server->topics, &connection->waiter);
-    connection->exchange->call.is_last_try = is_last_try;
+    exchange->call.is_last_try = is_last_try;
+    exchange->call.is_last_turn = is_last_turn;
+    if (exchange->response.in_turn)
+        snprintf(exchange->turn_of, sizeof exchange->turn_of, "%s", exchange->response.topic);
     submit(connection, STEP_HANDLE);
 }
 
-static void park(struct connection *connection)
+/* One that lets the others go first passes a turn that it never had. */
+static bool pass_turn(struct connection *connection)
+{
+    struct exchange *exchange = connection->exchange;
+    const struct response *res = &exchange->response;
+    bool is_due = *exchange->turn_of && !res->ends_turn;
+
+    if (exchange->step != STEP_HANDLE || (!is_due && !res->comes_last))
+        return false;
+    return topics_pass(&connection->server->topics, is_due ? exchange->turn_of : res->topic,
+                       is_due ? exchange->line : res->line);
+}
+
+static void join_line(struct connection *connection)
 {
     struct http_server *server = connection->server;
     struct exchange *exchange = connection->exchange;
-    const char *topic = exchange->response.topic;
+    const struct response *res = &exchange->response;
+
+    if (res->in_turn && exchange->place == 0)
+        exchange->place = ++server->topics.n_places;
+    exchange->line = res->line;
+    connection->waiter.turn = (struct turn){
+        .place = res->in_turn ? exchange->place : 0,
+        .looked_at = exchange->looked_at,
+        .line = res->line,
+        .comes_last = res->comes_last,
+    };
+    topics_join(&server->topics, &connection->waiter, res->topic);
+}
+
+/* `has_passed`: somebody else of its line looks now. */
+static void park(struct connection *connection, bool has_passed)
+{
+    struct http_server *server = connection->server;
+    struct exchange *exchange = connection->exchange;
+    const struct response *res = &exchange->response;
     int64_t now = time_boot_ms();
 
     if (exchange->give_up_ms == 0)
-        exchange->give_up_ms = now + exchange->response.wait_ms;
+        exchange->give_up_ms = now + res->wait_ms;
     if (now >= exchange->give_up_ms || server->is_stopping) {
-        run_again(connection, true);
+        run_again(connection, true, false);
         return;
     }
-    topics_join(&server->topics, &connection->waiter, topic);
-    if (topics_woken_since(&server->topics, topic, exchange->looked_at)) {
-        run_again(connection, false);
+    join_line(connection);
+    bool is_woken = topics_woken_since(&server->topics, res->topic, exchange->looked_at);
+    if (is_woken || (res->comes_last && !has_passed)) {
+        run_again(connection, false, !is_woken);
         return;
     }
     connection->state = CONNECTION_PARKED;
@@ -123,10 +163,10 @@ static void park(struct connection *connection)
     connection_deadline(connection, exchange->give_up_ms);
 }
 
-static void handled(struct connection *connection)
+static void handled(struct connection *connection, bool has_passed)
 {
     if (connection->exchange->response.kind == RESPONSE_PARK)
-        park(connection);
+        park(connection, has_passed);
     else
         respond(connection);
 }
@@ -144,7 +184,7 @@ static void handle(struct connection *connection)
     }
     exchange->step = STEP_HANDLE;
     exchange_run(exchange);
-    handled(connection);
+    handled(connection, false);
 }
 
 /* A socket that is too full for this line has a client that reads nothing anyway; it may go
@@ -328,13 +368,13 @@ void connection_next(struct connection *connection, bool keep_alive, bool may_se
     connection_deadline(connection, time_boot_ms() + LINGER_MS);
 }
 
-static void step_done(struct connection *connection)
+static void step_done(struct connection *connection, bool has_passed)
 {
     struct exchange *exchange = connection->exchange;
     struct error err;
 
     if (exchange->step == STEP_HANDLE) {
-        handled(connection);
+        handled(connection, has_passed);
     } else if (exchange->has_failed) {
         exchange->keep_alive = false;
         respond(connection);
@@ -353,8 +393,12 @@ static void on_job_done(void *arg)
     struct connection *connection = arg;
 
     connection->is_on_pool = false;
+    /* Also when its client has left: what it had the turn for may still be there. */
+    bool has_passed = pass_turn(connection);
+
+    connection->exchange->turn_of[0] = '\0';
     if (connection->state != CONNECTION_CLOSED)
-        step_done(connection);
+        step_done(connection, has_passed);
     connection_reap(connection);
 }
 
@@ -470,7 +514,7 @@ static void on_wake(struct waiter *waiter)
         (struct connection *)((char *)waiter - offsetof(struct connection, waiter));
 
     if (connection->state == CONNECTION_PARKED)
-        run_again(connection, false);
+        run_again(connection, false, waiter->turn.comes_last);
     else if (connection->state == CONNECTION_STREAMING)
         stream_wake(connection);
     else if (connection->state == CONNECTION_WEBSOCKET)
@@ -493,7 +537,7 @@ static void arm(struct connection *connection)
 static void time_over(struct connection *connection)
 {
     if (connection->state == CONNECTION_PARKED)
-        run_again(connection, true);
+        run_again(connection, true, false);
     else if (connection->state == CONNECTION_STREAMING)
         stream_time_over(connection);
     else if (connection->state == CONNECTION_WEBSOCKET)
@@ -632,7 +676,7 @@ void connection_stop(struct connection *connection)
     case CONNECTION_IDLE:
     case CONNECTION_HEAD:
     case CONNECTION_LINGERING: connection_close(connection); break;
-    case CONNECTION_PARKED: run_again(connection, true); break;
+    case CONNECTION_PARKED: run_again(connection, true, false); break;
     case CONNECTION_STREAMING: stream_stop(connection); break;
     case CONNECTION_WEBSOCKET: websocket_line_stop(connection); break;
     case CONNECTION_BODY:

@@ -53,6 +53,8 @@ struct exchange *exchange_acquire(struct http_server *server)
     exchange->match = (struct route_match){0};
     exchange->body_counted = 0;
     exchange->give_up_ms = 0;
+    exchange->place = 0;
+    exchange->turn_of[0] = '\0';
     exchange->started_ms = time_boot_ms();
     exchange->is_authorized = exchange->has_failed = exchange->keep_alive = false;
     return exchange;

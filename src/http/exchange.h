@@ -32,6 +32,9 @@ struct exchange {
     int64_t started_ms;  /* boot time, when the head was complete */
     int64_t give_up_ms;  /* boot time when a parked call must answer; 0: never parked */
     uint64_t looked_at;  /* the topics' clock before the handler looked */
+    uint64_t place;      /* among those who wait in turn; 0: never did */
+    char turn_of[64];    /* the topic of the turn that it has; "": it has none */
+    int line;            /* that it waits in */
     enum exchange_step step;
     bool is_authorized, has_failed, keep_alive;
     struct error err; /* when has_failed */

@@ -157,6 +157,19 @@ void response_park(struct response *res, const char *topic, int64_t wait_ms)
     res->output.body.len = 0;
 }
 
+void response_park_in_turn(struct response *res, const struct response_turn *turn)
+{
+    response_park(res, turn->topic, turn->wait_ms);
+    res->in_turn = true;
+    res->line = turn->line;
+    res->comes_last = turn->comes_last;
+}
+
+void response_end_turn(struct response *res)
+{
+    res->ends_turn = true;
+}
+
 /* What went wrong inside is for the log: it may name paths and hosts. */
 static const char *text_for_client(struct response *res, const struct error *err)
 {

@@ -30,6 +30,8 @@ struct response {
     const char *topic;   /* of a stream, a WebSocket or a parked call; in the arena */
     const char *upgrade; /* of a WebSocket: header lines, in the arena */
     int64_t wait_ms;
+    int line;
+    bool in_turn, comes_last, ends_turn;
     const char *failure; /* the text of an ERR_INTERNAL, which the client does not get */
 };
 

@@ -50,6 +50,7 @@ void topics_leave(struct topics *topics, struct waiter *waiter)
 {
     struct topic *topic = TAKE(waiter->topic);
 
+    waiter->turn = (struct turn){0};
     if (!topic)
         return;
     if (waiter->next)
@@ -84,6 +85,36 @@ bool topics_woken_since(struct topics *topics, const char *name, uint64_t since)
     return atomic_load(slot_of(topics, name)) > since;
 }
 
+static bool comes_before(const struct turn *turn, const struct turn *other)
+{
+    if (turn->comes_last != other->comes_last)
+        return !turn->comes_last;
+    return turn->place < other->place;
+}
+
+static bool pass(struct topics *topics, struct str name, int line)
+{
+    struct topic *topic = map_find(&topics->by_name, name);
+    struct waiter *next = NULL;
+
+    for (struct waiter *waiter = topic ? topic->first : NULL; waiter; waiter = waiter->next) {
+        const struct turn *turn = &waiter->turn;
+
+        if (turn->place && turn->line == line &&
+            (turn->comes_last || topics_woken_since(topics, topic->name, turn->looked_at)) &&
+            (!next || comes_before(turn, &next->turn)))
+            next = waiter;
+    }
+    if (next)
+        next->wake(next);
+    return next;
+}
+
+bool topics_pass(struct topics *topics, const char *name, int line)
+{
+    return pass(topics, str_of(name), line);
+}
+
 static void wake_all(struct topics *topics, struct str name)
 {
     struct topic *topic = map_find(&topics->by_name, name);
@@ -91,8 +122,11 @@ static void wake_all(struct topics *topics, struct str name)
 
     for (struct waiter *waiter = topic ? topic->first : NULL; waiter; waiter = next) {
         next = waiter->next;
-        waiter->wake(waiter);
+        if (!waiter->turn.place)
+            waiter->wake(waiter);
     }
+    for (int line = 0; line < TOPIC_LINES; line++)
+        pass(topics, name, line);
 }
 
 static void deliver(void *arg)

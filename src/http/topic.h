@@ -13,13 +13,23 @@
 #include "base/loop.h"
 #include "base/map.h"
 
-enum { TOPIC_SLOTS = 4096 };
+enum { TOPIC_SLOTS = 4096, TOPIC_LINES = 4 };
 
 struct topic;
+
+/* Of those who wait in turn a wake-up reaches one of each line: who waits longest. It passes the
+ * turn on when it has looked, unless nothing is left. */
+struct turn {
+    uint64_t place;     /* smaller: waits longer; 0: does not wait in turn */
+    uint64_t looked_at; /* the clock before it looked */
+    int line;           /* below TOPIC_LINES */
+    bool comes_last;    /* its turn is when everybody else of the line has looked */
+};
 
 struct waiter {
     struct topic *topic; /* NULL: waits for nothing */
     struct waiter *previous, *next;
+    struct turn turn;
     void (*wake)(struct waiter *waiter); /* may leave, and may free the waiter */
 };
 
@@ -28,6 +38,7 @@ struct topics {
     struct map by_name;
     _Atomic uint64_t clock;              /* counts wake-ups */
     _Atomic uint64_t woken[TOPIC_SLOTS]; /* by hash of the name: the clock of the last one */
+    uint64_t n_places;                   /* that were given out to those who wait in turn */
     pthread_mutex_t lock;                /* of the two below */
     struct map pending;
     bool is_posted;
@@ -41,6 +52,10 @@ void topics_leave(struct topics *topics, struct waiter *waiter);
 
 /* Any thread. Wake-ups of one topic that the loop has not seen yet become one. */
 void topics_wake(struct topics *topics, const char *name);
+
+/* Wakes the next of a line that has not looked since the last wake-up, then who comes last; false
+ * when there is none. */
+bool topics_pass(struct topics *topics, const char *name, int line);
 
 /* On the loop: every topic that has a waiter, for when it is not known what was missed. */
 void topics_wake_all(struct topics *topics);

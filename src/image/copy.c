@@ -5,6 +5,7 @@
 
 #include "base/map.h"
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/extract.h"
 
 /* Where a folder's content goes. One that the layer itself makes holds nothing yet. */
@@ -197,7 +198,7 @@ bool copy_folder(struct copy *copy, const char *path, struct error *err)
 static void copy_capability(int fd, struct archive_entry *entry)
 {
     char value[256];
-    ssize_t len = fgetxattr(fd, "security.capability", value, sizeof value);
+    ssize_t len = fgetxattr(fd, aside_stored("security.capability"), value, sizeof value);
 
     if (len > 0)
         archive_entry_xattr_add_entry(entry, "security.capability", value, (size_t)len);

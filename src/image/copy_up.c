@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/extract.h"
 
 bool copy_up_facts(int from, int to, struct error *err)
@@ -14,12 +15,16 @@ bool copy_up_facts(int from, int to, struct error *err)
     struct stat facts;
     char names[4096], value[4096];
 
-    if (fstat(from, &facts) != 0 || fchown(to, facts.st_uid, facts.st_gid) != 0 ||
-        fchmod(to, facts.st_mode & 07777) != 0)
+    if (aside_stat(from, &facts) != 0)
         return error_errno(err, "copy an owner");
+    if (!aside_set(to, facts.st_mode, facts.st_uid, facts.st_gid, err))
+        return error_wrap(err, "copy an owner");
     ssize_t len = flistxattr(from, names, sizeof names);
     for (const char *name = names; len > 0 && name < names + len; name += strlen(name) + 1) {
-        ssize_t n = extract_keeps_attribute(name) ? fgetxattr(from, name, value, sizeof value) : -1;
+        const char *attribute = aside_attribute(name);
+        ssize_t n = attribute && extract_keeps_attribute(attribute)
+                        ? fgetxattr(from, name, value, sizeof value)
+                        : -1;
         if (n >= 0 && fsetxattr(to, name, value, (size_t)n, 0) != 0)
             return error_errno(err, "set attribute %s", name);
     }
@@ -60,14 +65,14 @@ static bool copy_link(int from, const char *from_name, int to, const char *to_na
 {
     const struct timespec times[2] = {facts->st_mtim, facts->st_mtim};
     char target[TAR_PATH];
-    ssize_t len = readlinkat(from, from_name, target, TAR_PATH_MAX);
+    ssize_t len = aside_readlink(from, from_name, target, TAR_PATH_MAX);
 
     if (len < 0)
         return error_errno(err, "read the link %s", from_name);
     target[len] = '\0';
-    return (symlinkat(target, to, to_name) == 0 &&
-            fchownat(to, to_name, facts->st_uid, facts->st_gid, AT_SYMLINK_NOFOLLOW) == 0 &&
-            utimensat(to, to_name, times, AT_SYMLINK_NOFOLLOW) == 0) ||
+    if (!aside_symlink(target, to, to_name, facts->st_uid, facts->st_gid, err))
+        return false;
+    return utimensat(to, to_name, times, AT_SYMLINK_NOFOLLOW) == 0 ||
            error_errno(err, "copy the link %s of a lower layer", from_name);
 }
 
@@ -75,7 +80,7 @@ bool copy_up(int from, const char *from_name, int to, const char *to_name, struc
 {
     struct stat facts;
 
-    if (fstatat(from, from_name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+    if (aside_statat(from, from_name, &facts) != 0)
         return error_errno(err, "look at %s", from_name);
     if (S_ISREG(facts.st_mode))
         return copy_file(from, from_name, to, to_name, &facts, err);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/own.h"
 #include "base/process.h"
+#include "image/aside.h"
 #include "image/authorities.h"
 #include "image/bootstrap.h"
 
@@ -230,6 +231,11 @@ bool bootstrap_debian(const struct bootstrap *bootstrap, const char **folder, st
     const char *argv[ARGUMENTS_MAX] = {0};
     size_t n = COUNT_OF(fixed_arguments);
 
+    if (aside_is_needed())
+        return error_set(err, ERR_UNAVAILABLE,
+                         "only root can make Debian here: bring the image from a registry, or with "
+                         "`helmr image bootstrap %s --from FILE`",
+                         bootstrap->recipe.suite);
     *folder = arena_printf(bootstrap->arena, "%s/debian", bootstrap->scratch);
     memcpy(argv, fixed_arguments, sizeof fixed_arguments);
     argv[n++] = bootstrap->recipe.suite;

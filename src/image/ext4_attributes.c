@@ -5,6 +5,7 @@
 #include <sys/xattr.h>
 
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/extract.h"
 
 enum { ATTRIBUTES_MAX = 256 };
@@ -34,12 +35,13 @@ static bool read_all(int fd, const char *names, size_t len, struct arena *arena,
     size_t count = 0;
 
     for (const char *name = names; name < names + len; name += strlen(name) + 1) {
-        if (!extract_keeps_attribute(name))
+        const char *attribute = aside_attribute(name);
+        if (!attribute || !extract_keeps_attribute(attribute))
             continue;
         if (count == COUNT_OF(found))
             return error_set(err, ERR_TOO_LARGE, "it has over %d extended attributes",
                              ATTRIBUTES_MAX);
-        found[count].name = arena_text(arena, str_of(name));
+        found[count].name = arena_text(arena, str_of(attribute));
         if (!read_value(fd, name, arena, &found[count++].value, err))
             return false;
     }

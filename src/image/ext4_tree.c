@@ -3,11 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/xattr.h>
 
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/ext4_attributes.h"
-#include "image/extract.h"
 
 enum { LINKS_MAX = 65000, TEXT_MAX = EXT4_MAP - 1 };
 
@@ -156,31 +155,11 @@ static bool put_entry(struct merge *merge, const char *name, struct ext4_node *n
            error_set(err, ERR_TOO_LARGE, "a file has over %d names", LINKS_MAX);
 }
 
-static bool put_file(struct merge *merge, const struct found *found, struct error *err)
-{
-    struct ext4_tree *tree = merge->tree;
-    AUTO_FD int fd = openat(merge->fds[found->rank], found->name,
-                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    struct stat facts;
-    bool is_new;
-
-    if (fd < 0 || fstat(fd, &facts) != 0)
-        return error_errno(err, "open");
-    if (!S_ISREG(facts.st_mode) || facts.st_size > FILE_MAX)
-        return error_set(err, ERR_TOO_LARGE, "it is no file, or over a terabyte");
-    struct ext4_node *node = find_node(merge, found->rank, &facts, &is_new);
-    if (!put_entry(merge, found->name, node, err))
-        return false;
-    node->size = facts.st_size;
-    return !is_new || (add_attributes(tree, node, fd, err) &&
-                       ext4_out_file(&tree->out, fd, facts.st_size, &node->map, err));
-}
-
 static bool put_target(struct ext4_tree *tree, struct ext4_node *node, int folder, const char *name,
                        struct error *err)
 {
     char *room = ext4_out_room(&tree->out, EXT4_BLOCK, err);
-    ssize_t len = room ? readlinkat(folder, name, room, EXT4_BLOCK) : 0;
+    ssize_t len = room ? aside_readlink(folder, name, room, EXT4_BLOCK) : 0;
 
     if (!room)
         return false;
@@ -206,7 +185,7 @@ static bool put_other(struct merge *merge, const struct found *found, struct err
     struct stat facts;
     bool is_new;
 
-    if (fstatat(folder, found->name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+    if (aside_statat(folder, found->name, &facts) != 0)
         return error_errno(err, "look");
     struct ext4_node *node = find_node(merge, found->rank, &facts, &is_new);
     if (!put_entry(merge, found->name, node, err))
@@ -215,11 +194,27 @@ static bool put_other(struct merge *merge, const struct found *found, struct err
            put_target(merge->tree, node, folder, found->name, err);
 }
 
-static bool is_opaque(int folder)
+/* Or what stands for a link or a fifo (image/aside.h). */
+static bool put_file(struct merge *merge, const struct found *found, struct error *err)
 {
-    char value;
+    struct ext4_tree *tree = merge->tree;
+    AUTO_FD int fd = openat(merge->fds[found->rank], found->name,
+                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    struct stat facts;
+    bool is_new;
 
-    return fgetxattr(folder, OVERLAY_OPAQUE, &value, 1) == 1 && value == 'y';
+    if (fd < 0 || aside_stat(fd, &facts) != 0)
+        return error_errno(err, "open");
+    if (S_ISLNK(facts.st_mode) || S_ISFIFO(facts.st_mode))
+        return merge->tree->is_project || put_other(merge, found, err);
+    if (!S_ISREG(facts.st_mode) || facts.st_size > FILE_MAX)
+        return error_set(err, ERR_TOO_LARGE, "it is no file, or over a terabyte");
+    struct ext4_node *node = find_node(merge, found->rank, &facts, &is_new);
+    if (!put_entry(merge, found->name, node, err))
+        return false;
+    node->size = facts.st_size;
+    return !is_new || (add_attributes(tree, node, fd, err) &&
+                       ext4_out_file(&tree->out, fd, facts.st_size, &node->map, err));
 }
 
 /* The highest folder says what it is, those below add to it as far as they are not hidden. */
@@ -233,7 +228,7 @@ static bool put_folder(struct merge *merge, const struct found *found, size_t n,
     for (size_t i = 0; i < n && found[i].type == DT_DIR; i++) {
         AUTO_FD int fd = openat(merge->fds[found[i].rank], found->name,
                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &facts) != 0)
+        if (fd < 0 || aside_stat(fd, &facts) != 0)
             return error_errno(err, "open");
         if (!node) {
             node = add_node(tree, &facts);
@@ -241,7 +236,7 @@ static bool put_folder(struct merge *merge, const struct found *found, size_t n,
                 return false;
         }
         merged[n_merged++] = merge->folder->merged[found[i].rank];
-        if (i + 1 < n && is_opaque(fd))
+        if (i + 1 < n && aside_is_opaque(fd))
             break;
     }
     if (!put_entry(merge, found->name, node, err))
@@ -362,7 +357,7 @@ static bool add_root(struct ext4_tree *tree, struct error *err)
     int highest = view->layers[view->n - 1];
     struct stat facts;
 
-    if (fstat(highest, &facts) != 0)
+    if (aside_stat(highest, &facts) != 0)
         return error_errno(err, "look at a layer");
     for (size_t i = 0; i < view->n; i++)
         merged[i] = (uint8_t)(view->n - 1 - i);

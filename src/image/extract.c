@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/copy_up.h"
 #include "image/disk.h"
 #include "image/extract_content.h"
@@ -102,7 +103,7 @@ static int make_folder(int parent, const char *name, const char *path, bool hide
         (void)error_errno(err, "chmod %s", path);
         return -1;
     }
-    if (hides && !extract_set_opaque(folder, err))
+    if (hides && !aside_set_opaque(folder, err))
         return -1;
     return take_fd(&folder);
 }
@@ -265,9 +266,15 @@ static bool put_link(struct extract *extract, struct archive_entry *entry, const
                          path);
     if (!free_place(extract, name, path, &hides, err))
         return false;
-    if (symlinkat(target, extract->parent, name) != 0)
-        return error_errno(err, "symlink %s", path);
-    return facts_set_at(extract->parent, name, extract->spec->kind, entry, err);
+    uid_t uid = 0;
+    gid_t gid = 0;
+    if (extract->spec->kind == EXTRACT_PROJECT)
+        return (symlinkat(target, extract->parent, name) == 0 ||
+                error_errno(err, "symlink %s", path)) &&
+               facts_set_time_at(extract->parent, name, entry, err);
+    return facts_owner(entry, &uid, &gid, err) &&
+           aside_symlink(target, extract->parent, name, uid, gid, err) &&
+           facts_set_time_at(extract->parent, name, entry, err);
 }
 
 static bool put_fifo(struct extract *extract, struct archive_entry *entry, const char *name,
@@ -277,9 +284,14 @@ static bool put_fifo(struct extract *extract, struct archive_entry *entry, const
 
     if (!free_place(extract, name, path, &hides, err))
         return false;
-    if (mkfifoat(extract->parent, name, 0600) != 0)
+    uid_t uid = 0;
+    gid_t gid = 0;
+    AUTO_FD int fd = aside_fifo(extract->parent, name);
+    if (fd < 0)
         return error_errno(err, "mkfifo %s", path);
-    return facts_set_at(extract->parent, name, extract->spec->kind, entry, err);
+    return facts_owner(entry, &uid, &gid, err) &&
+           aside_set(fd, S_IFIFO | (archive_entry_perm(entry) & 07777), uid, gid, err) &&
+           facts_set_time_at(extract->parent, name, entry, err);
 }
 
 /* A link may be to a file of a lower layer, which this one then takes over. */
@@ -369,7 +381,7 @@ static bool hide(struct extract *extract, int parent, const char *name, const ch
     if (place.n_folders < 2)
         return true;
     AUTO_FD int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return folder >= 0 ? extract_set_opaque(folder, err) : error_errno(err, "open %s", name);
+    return folder >= 0 ? aside_set_opaque(folder, err) : error_errno(err, "open %s", name);
 }
 
 /* When a folder became a file or a link, umoci lists what was in it all the same: below something
@@ -411,8 +423,7 @@ static bool put_marker(struct extract *extract, const char *path, const char *hi
         return hide(extract, extract->parent, hidden, target, err);
     }
     extract->hides_root = extract->hides_root || !*extract->parent_path;
-    return !*extract->parent_path || !has_below(extract) ||
-           extract_set_opaque(extract->parent, err);
+    return !*extract->parent_path || !has_below(extract) || aside_set_opaque(extract->parent, err);
 }
 
 /* overlayfs merges the roots of all layers whatever is written on them. */

@@ -29,4 +29,3 @@ bool extract_keeps_attribute(const char *name);
 
 /* The mark of a folder that hides everything below it. */
 #define OVERLAY_OPAQUE "trusted.overlay.opaque"
-bool extract_set_opaque(int folder, struct error *err) MUST_USE;

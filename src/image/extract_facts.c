@@ -5,17 +5,15 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "image/aside.h"
+
 bool extract_keeps_attribute(const char *name)
 {
-    /* user.overlay.* would be read as a marker by an unprivileged overlay mount. */
+    /* user.overlay.* would be read as a marker by an unprivileged overlay mount; user.helmr.* is
+     * what we keep aside. */
     return strcmp(name, "security.capability") == 0 ||
-           (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0);
-}
-
-bool extract_set_opaque(int folder, struct error *err)
-{
-    return fsetxattr(folder, OVERLAY_OPAQUE, "y", 1, 0) == 0 ||
-           error_errno(err, "mark a folder opaque");
+           (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0 &&
+            strncmp(name, "user.helmr.", 11) != 0);
 }
 
 struct timespec facts_modified(struct archive_entry *entry)
@@ -31,12 +29,12 @@ static bool set_attributes(int fd, struct archive_entry *entry, struct error *er
 
     (void)archive_entry_xattr_reset(entry);
     while (archive_entry_xattr_next(entry, &name, &value, &len) == ARCHIVE_OK)
-        if (extract_keeps_attribute(name) && fsetxattr(fd, name, value, len, 0) != 0)
+        if (extract_keeps_attribute(name) && fsetxattr(fd, aside_stored(name), value, len, 0) != 0)
             return error_errno(err, "set attribute %s", name);
     return true;
 }
 
-static bool owner_of(struct archive_entry *entry, uid_t *uid, gid_t *gid, struct error *err)
+bool facts_owner(struct archive_entry *entry, uid_t *uid, gid_t *gid, struct error *err)
 {
     int64_t user = archive_entry_uid(entry), group = archive_entry_gid(entry);
 
@@ -58,29 +56,16 @@ bool facts_set(int fd, enum extract_kind kind, struct archive_entry *entry, stru
         bool is_open = archive_entry_filetype(entry) == AE_IFDIR || (mode & 0111);
         return fchmod(fd, is_open ? 0755 : 0644) == 0 || error_errno(err, "chmod");
     }
-    if (!owner_of(entry, &uid, &gid, err))
+    if (!facts_owner(entry, &uid, &gid, err))
         return false;
-    if (fchown(fd, uid, gid) != 0)
-        return error_errno(err, "chown");
-    if (fchmod(fd, mode) != 0)
-        return error_errno(err, "chmod");
-    return set_attributes(fd, entry, err);
+    return aside_set(fd, archive_entry_filetype(entry) | mode, uid, gid, err) &&
+           set_attributes(fd, entry, err);
 }
 
-bool facts_set_at(int folder, const char *name, enum extract_kind kind, struct archive_entry *entry,
-                  struct error *err)
+bool facts_set_time_at(int folder, const char *name, struct archive_entry *entry, struct error *err)
 {
     struct timespec times[2] = {facts_modified(entry), facts_modified(entry)};
-    uid_t uid = 0;
-    gid_t gid = 0;
 
-    if (kind == EXTRACT_LAYER && (!owner_of(entry, &uid, &gid, err) ||
-                                  (fchownat(folder, name, uid, gid, AT_SYMLINK_NOFOLLOW) != 0 &&
-                                   !error_errno(err, "chown %s", name))))
-        return false;
-    if (archive_entry_filetype(entry) == AE_IFIFO &&
-        fchmodat(folder, name, archive_entry_perm(entry) & 07777, 0) != 0)
-        return error_errno(err, "chmod %s", name);
     return utimensat(folder, name, times, AT_SYMLINK_NOFOLLOW) == 0 ||
            error_errno(err, "set times of %s", name);
 }

@@ -11,6 +11,8 @@ struct timespec facts_modified(struct archive_entry *entry);
 bool facts_set(int fd, enum extract_kind kind, struct archive_entry *entry,
                struct error *err) MUST_USE;
 
-/* Owner, mode and times of what cannot be opened: a symbolic link or a fifo. */
-bool facts_set_at(int folder, const char *name, enum extract_kind kind, struct archive_entry *entry,
-                  struct error *err) MUST_USE;
+bool facts_owner(struct archive_entry *entry, uid_t *uid, gid_t *gid, struct error *err) MUST_USE;
+
+/* The time of what cannot be opened: a symbolic link or a fifo. */
+bool facts_set_time_at(int folder, const char *name, struct archive_entry *entry,
+                       struct error *err) MUST_USE;

@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/extract.h"
 #include "image/layer.h"
 
@@ -70,16 +71,17 @@ static bool add_attributes(int fd, struct archive_entry *entry, struct error *er
     if (len < 0)
         return errno == ENOTSUP || error_errno(err, "list attributes");
     for (const char *name = names; name < names + len; name += strlen(name) + 1) {
-        if (!extract_keeps_attribute(name))
+        const char *attribute = aside_attribute(name);
+        if (!attribute || !extract_keeps_attribute(attribute))
             continue;
         if (n == COUNT_OF(sorted))
             return error_set(err, ERR_TOO_LARGE, "a file has over 256 extended attributes");
-        sorted[n++] = name;
+        sorted[n++] = attribute;
     }
     if (n)
         qsort(sorted, n, sizeof *sorted, by_text);
     for (size_t i = 0; i < n; i++) {
-        ssize_t size = fgetxattr(fd, sorted[i], value, XATTR_SIZE_MAX);
+        ssize_t size = fgetxattr(fd, aside_stored(sorted[i]), value, XATTR_SIZE_MAX);
         if (size < 0)
             return error_errno(err, "read attribute %s", sorted[i]);
         archive_entry_xattr_add_entry(entry, sorted[i], value, (size_t)size);
@@ -175,7 +177,7 @@ static bool put_entry(struct tree *tree, int parent, const char *folder, const c
 
     if (len < 0 || len > TAR_PATH_MAX || depth >= TAR_DEPTH_MAX)
         return error_set(err, ERR_TOO_LARGE, "%.128s… lies too deep to be kept", folder);
-    if (fstatat(parent, name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+    if (aside_statat(parent, name, &facts) != 0)
         return error_errno(err, "look at %s", path);
     /* A file of that name would come back as a hole in the layers below. */
     if (tree->kind != LAYER_OF_PROJECT && strncmp(name, ".wh.", 4) == 0)
@@ -198,9 +200,8 @@ static bool put_entry(struct tree *tree, int parent, const char *folder, const c
 static bool put_folder(struct tree *tree, int fd, const char *path, struct error *err)
 {
     struct stat facts;
-    char value;
 
-    if (fstat(fd, &facts) != 0)
+    if (aside_stat(fd, &facts) != 0)
         return error_errno(err, "look at %s", path);
     AUTO(layer_entry_free) struct archive_entry *entry = entry_of(tree, *path ? path : ".", &facts);
     if (!check_overlay(tree, fd, path, err) ||
@@ -208,8 +209,7 @@ static bool put_folder(struct tree *tree, int fd, const char *path, struct error
         return false;
     if (!layer_writer_put(tree->writer, entry, -1, err))
         return false;
-    bool is_opaque = tree->kind == LAYER_OF_OVERLAY &&
-                     fgetxattr(fd, OVERLAY_OPAQUE, &value, 1) == 1 && value == 'y';
+    bool is_opaque = tree->kind == LAYER_OF_OVERLAY && aside_is_opaque(fd);
     return !is_opaque || put_whiteout(tree, path, ".wh..opq", err);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "image/aside.h"
 #include "image/layer.h"
 
 enum { PACKED = 256 * 1024, CHUNK = 1 << 20, PROBE = 512, FLUSH = 8 << 20 };
@@ -161,7 +162,7 @@ void layer_entry_free(struct archive_entry **entry)
 bool layer_entry_link(struct archive_entry *entry, int folder, const char *name, struct error *err)
 {
     char target[TAR_PATH];
-    ssize_t len = readlinkat(folder, name, target, TAR_PATH_MAX);
+    ssize_t len = aside_readlink(folder, name, target, TAR_PATH_MAX);
 
     if (len < 0)
         return error_errno(err, "read the link %s", name);

@@ -8,6 +8,7 @@
 #include "base/own.h"
 #include "base/process.h"
 #include "image/archive.h"
+#include "image/aside.h"
 #include "image/bootstrap.h"
 
 enum { NPM_TIMEOUT_MS = 10 * 60 * 1000, ACCOUNTS_MAX = 1 << 20, NODE_ID = 1000 };
@@ -147,8 +148,8 @@ static bool add_account(const char *below, int root, size_t row, struct error *e
         return error_errno(err, "create %s", accounts[row].path);
     if (!fd_write_all(fd, str_of(text), err) || !fd_write_all(fd, str_of(accounts[row].line), err))
         return false;
-    return (fchown(fd, 0, accounts[row].gid) == 0 && fchmod(fd, accounts[row].mode) == 0) ||
-           error_errno(err, "own %s", accounts[row].path);
+    return aside_set(fd, S_IFREG | accounts[row].mode, 0, accounts[row].gid, err) ||
+           error_wrap(err, "own %s", accounts[row].path);
 }
 
 bool bootstrap_node(const struct bootstrap *bootstrap, const char *below, const char **folder,
@@ -171,6 +172,9 @@ bool bootstrap_node(const struct bootstrap *bootstrap, const char *below, const 
         if (!add_account(below, root, i, err))
             return error_wrap(err, "adding the account node");
     bootstrap_say(bootstrap, "Node %s and npm %s", version, npm_version);
-    return fchownat(root, "home/node", NODE_ID, NODE_ID, 0) == 0 ||
-           error_errno(err, "own home/node");
+    AUTO_FD int home = openat(root, "home/node", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat facts;
+    if (home < 0 || fstat(home, &facts) != 0)
+        return error_errno(err, "open home/node");
+    return aside_set(home, facts.st_mode, NODE_ID, NODE_ID, err);
 }

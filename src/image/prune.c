@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
-#include "image/extract.h"
+#include "image/aside.h"
 
 static const char *const platform_paths[] = {
     "proc",    "sys",          "dev",       "run/helmr",       "opt/helmr",
@@ -32,12 +32,11 @@ static bool is_idle(int folder, const char *path, const struct view *below, bool
 {
     struct view_place place;
     struct stat facts;
-    char value;
 
     *idle = false;
-    if (fstat(folder, &facts) != 0)
+    if (aside_stat(folder, &facts) != 0)
         return error_errno(err, "look at %s", path);
-    if (fgetxattr(folder, OVERLAY_OPAQUE, &value, 1) == 1)
+    if (aside_is_opaque(folder))
         return true;
     if (!view_look(below, path, &place, NULL, err))
         return false;

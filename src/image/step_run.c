@@ -3,6 +3,7 @@
 
 #include "base/own.h"
 #include "base/time.h"
+#include "image/aside.h"
 #include "image/builder.h"
 #include "image/prune.h"
 
@@ -34,16 +35,17 @@ static bool has_search_path(const struct image_config *config)
 /* The root of the upper is the root of what the step sees: it looks as it did before. */
 static bool make_upper(const char *path, const struct view *below, int *fd, struct error *err)
 {
-    struct stat facts = {.st_mode = 0755};
+    struct stat facts = {.st_mode = S_IFDIR | 0755};
 
-    if (below->n && fstat(below->layers[below->n - 1], &facts) != 0)
+    if (below->n && aside_stat(below->layers[below->n - 1], &facts) != 0)
         return error_errno(err, "look at a layer");
     if (mkdir(path, 0755) != 0)
         return error_errno(err, "mkdir %s", path);
     AUTO_FD int upper = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (upper < 0 || fchown(upper, facts.st_uid, facts.st_gid) != 0 ||
-        fchmod(upper, facts.st_mode & 07777) != 0)
-        return error_errno(err, "prepare %s", path);
+    if (upper < 0)
+        return error_errno(err, "open %s", path);
+    if (!aside_set(upper, facts.st_mode, facts.st_uid, facts.st_gid, err))
+        return error_wrap(err, "prepare %s", path);
     *fd = take_fd(&upper);
     return true;
 }

@@ -2,10 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/xattr.h>
 
 #include "base/own.h"
-#include "image/extract.h"
+#include "image/aside.h"
 
 enum { LINKS_MAX = 40 };
 
@@ -36,9 +35,8 @@ bool view_open(const char *const *folders, size_t n, struct view *view, struct e
 static bool is_opaque(int layer, const char *path)
 {
     AUTO_FD int fd = disk_open(layer, path, O_RDONLY | O_DIRECTORY);
-    char value;
 
-    return fd >= 0 && fgetxattr(fd, OVERLAY_OPAQUE, &value, 1) == 1 && value == 'y';
+    return fd >= 0 && aside_is_opaque(fd);
 }
 
 static void view_root(const struct view *view, struct view_place *place)
@@ -48,7 +46,7 @@ static void view_root(const struct view *view, struct view_place *place)
         place->folders[place->n_folders++] = i;
     if (view->n) {
         place->layer = view->n - 1;
-        (void)fstat(view->layers[place->layer], &place->facts);
+        (void)aside_stat(view->layers[place->layer], &place->facts);
     }
 }
 
@@ -63,7 +61,7 @@ static bool view_child(const struct view *view, const struct view_place *parent,
         struct stat facts;
         if (fd < 0 && errno == ENOENT)
             continue;
-        if (fd < 0 || fstat(fd, &facts) != 0)
+        if (fd < 0 || aside_stat(fd, &facts) != 0)
             return error_errno(err, "look at %s", path);
         if (S_ISCHR(facts.st_mode) || (child->is_there && !S_ISDIR(facts.st_mode)))
             return true;
@@ -120,7 +118,7 @@ static bool read_link(const struct view *view, const struct view_place *place, c
 {
     const char *name;
     AUTO_FD int folder = disk_open_parent(view->layers[place->layer], path, &name);
-    ssize_t len = folder < 0 ? -1 : readlinkat(folder, name, target, TAR_PATH_MAX);
+    ssize_t len = folder < 0 ? -1 : aside_readlink(folder, name, target, TAR_PATH_MAX);
 
     if (len < 0)
         return error_errno(err, "read the link %s", path);

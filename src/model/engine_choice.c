@@ -19,7 +19,7 @@ bool engine_wish_is_valid(const char *wanted)
 
 bool engine_can_build(enum engine_kind engine)
 {
-    return !grade_meets(grade_of_engine(engine), GRADE_MICROVM);
+    return engine != ENGINE_FIRECRACKER;
 }
 
 static const struct engine_finding *finding_of(enum engine_kind engine,
@@ -101,11 +101,16 @@ void engine_choose(const char *wanted, const struct engine_finding *findings, si
     snprintf(choice->reason, sizeof choice->reason, "no engine is called %s", wanted);
 }
 
-void engine_choose_builder(const char *wanted, enum engine_kind runs,
+static bool is_machine(enum engine_kind engine)
+{
+    return grade_meets(grade_of_engine(engine), GRADE_MICROVM);
+}
+
+void engine_choose_builder(const char *wanted, enum engine_kind runs, bool is_root,
                            const struct engine_finding *findings, size_t n,
                            struct engine_choice *choice)
 {
-    enum engine_kind named = engine_can_build(runs) ? runs : ENGINE_GVISOR;
+    enum engine_kind named = is_root && is_machine(runs) ? ENGINE_GVISOR : runs;
 
     if (strcmp(wanted, automatic) != 0 && !engine_kind_parse(str_of(wanted), &named)) {
         *choice = (struct engine_choice){.step = ENGINE_NONE};
@@ -121,6 +126,7 @@ void engine_choose_builder(const char *wanted, enum engine_kind runs,
     choose_named(named, findings, n, choice);
     if (choice->step == ENGINE_TAKE && named != runs)
         snprintf(choice->reason, sizeof choice->reason, "%s",
-                 engine_can_build(runs) ? "it was asked for by name"
-                                        : "runs have a microVM each, which cannot build images");
+                 strcmp(wanted, automatic) != 0
+                     ? "it was asked for by name"
+                     : "runs have a microVM each, in which builds would take longer");
 }

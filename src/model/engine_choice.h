@@ -34,13 +34,15 @@ struct engine_choice {
  * where it can build. */
 bool engine_wish_is_valid(const char *wanted);
 
-/* Builds keep what a sandbox wrote in a folder of the host, and a machine has disks of its own. */
+/* Builds keep what a sandbox wrote in a folder of the host. A machine has disks of its own, and
+ * QEMU's are asked to send it. */
 bool engine_can_build(enum engine_kind engine);
 
 void engine_choose(const char *wanted, const struct engine_finding *findings, size_t n,
                    struct engine_choice *choice);
 
-/* After the engine of runs was taken. */
-void engine_choose_builder(const char *wanted, enum engine_kind runs,
+/* After the engine of runs was taken. Beside machines root has something faster to build with;
+ * nobody else has. */
+void engine_choose_builder(const char *wanted, enum engine_kind runs, bool is_root,
                            const struct engine_finding *findings, size_t n,
                            struct engine_choice *choice);

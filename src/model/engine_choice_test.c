@@ -116,9 +116,9 @@ TEST(builds_have_the_engine_of_runs_where_it_can_build)
 {
     struct engine_choice choice;
 
-    engine_choose_builder("auto", ENGINE_CONTAINER, &container, 1, &choice);
+    engine_choose_builder("auto", ENGINE_CONTAINER, true, &container, 1, &choice);
     CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_CONTAINER);
-    engine_choose_builder("auto", ENGINE_GVISOR, &gvisor, 1, &choice);
+    engine_choose_builder("auto", ENGINE_GVISOR, true, &gvisor, 1, &choice);
     CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_GVISOR);
 }
 
@@ -127,13 +127,23 @@ TEST(builds_beside_machines_have_gvisor_or_none)
     const struct engine_finding found[] = {slow_qemu, gvisor}, without[] = {slow_qemu, no_gvisor};
     struct engine_choice choice;
 
-    engine_choose_builder("auto", ENGINE_QEMU, found, 1, &choice);
+    engine_choose_builder("auto", ENGINE_QEMU, true, found, 1, &choice);
     CHECK(choice.step == ENGINE_TRY && choice.engine == ENGINE_GVISOR);
-    engine_choose_builder("auto", ENGINE_QEMU, found, 2, &choice);
+    engine_choose_builder("auto", ENGINE_QEMU, true, found, 2, &choice);
     CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_GVISOR);
     CHECK(strstr(choice.reason, "microVM"));
-    engine_choose_builder("auto", ENGINE_QEMU, without, 2, &choice);
+    engine_choose_builder("auto", ENGINE_QEMU, true, without, 2, &choice);
     CHECK(choice.step == ENGINE_NONE && strstr(choice.reason, "runsc is not installed"));
+}
+
+TEST(who_is_not_root_builds_with_the_engine_of_runs)
+{
+    struct engine_choice choice;
+
+    engine_choose_builder("auto", ENGINE_QEMU, false, &slow_qemu, 1, &choice);
+    CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_QEMU);
+    engine_choose_builder("gvisor", ENGINE_QEMU, false, &slow_qemu, 1, &choice);
+    CHECK(choice.step == ENGINE_TRY && choice.engine == ENGINE_GVISOR);
 }
 
 TEST(the_engine_of_builds_can_be_named_if_it_can_build)
@@ -141,11 +151,13 @@ TEST(the_engine_of_builds_can_be_named_if_it_can_build)
     const struct engine_finding found[] = {gvisor, container};
     struct engine_choice choice;
 
-    engine_choose_builder("container", ENGINE_GVISOR, found, 2, &choice);
+    engine_choose_builder("container", ENGINE_GVISOR, true, found, 2, &choice);
     CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_CONTAINER);
-    engine_choose_builder("qemu", ENGINE_QEMU, &slow_qemu, 1, &choice);
+    engine_choose_builder("qemu", ENGINE_QEMU, true, &slow_qemu, 1, &choice);
+    CHECK(choice.step == ENGINE_TAKE && choice.engine == ENGINE_QEMU);
+    engine_choose_builder("firecracker", ENGINE_GVISOR, true, found, 2, &choice);
     CHECK(choice.step == ENGINE_NONE && strstr(choice.reason, "cannot build"));
-    engine_choose_builder("docker", ENGINE_GVISOR, found, 2, &choice);
+    engine_choose_builder("docker", ENGINE_GVISOR, true, found, 2, &choice);
     CHECK(choice.step == ENGINE_NONE && strstr(choice.reason, "docker"));
 }
 

@@ -191,15 +191,21 @@ const struct json_field wire_heartbeat_answer_fields[] = {
 };
 #undef AT
 
+#define AT wire_warm
+static const struct json_field warm_fields[] = {
+    TEXTS("templates", templates, OPTIONAL, WARM_MAX),
+    TEXTS("checkpoints", checkpoints, OPTIONAL, WARM_MAX),
+    TEXTS("drives", drives, OPTIONAL, WARM_MAX),
+    {0},
+};
+#undef AT
+
 #define AT wire_poll
 const struct json_field wire_poll_fields[] = {
-    NUMBER("epoch", epoch, REQUIRED),
-    NUMBER("cursor", cursor, REQUIRED),
-    NUMBER("wait_ms", wait_ms, REQUIRED),
-    TEXTS("accept", accept, REQUIRED, 8),
-    PART("free", room, REQUIRED, room_fields),
-    TEXTS("known", known, OPTIONAL, LEASES_MAX),
-    {0},
+    NUMBER("epoch", epoch, REQUIRED),          NUMBER("cursor", cursor, REQUIRED),
+    NUMBER("wait_ms", wait_ms, REQUIRED),      TEXTS("accept", accept, REQUIRED, 8),
+    PART("free", room, REQUIRED, room_fields), TEXTS("known", known, OPTIONAL, LEASES_MAX),
+    PART("warm", warm, OPTIONAL, warm_fields), {0},
 };
 #undef AT
 

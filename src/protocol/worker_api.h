@@ -135,11 +135,18 @@ struct wire_heartbeat_answer {
 
 /* --- polling --- */
 
+/* What a worker has ready, newest first: of runs that are otherwise equal it gets one of these. */
+struct wire_warm {
+    struct json_list templates;   /* struct str: digests of bundles */
+    struct json_list checkpoints; /* struct str: ids */
+    struct json_list drives;      /* struct str: digests of images */
+};
 struct wire_poll {
     int64_t epoch, cursor, wait_ms;
     struct json_list accept; /* struct str: run, resume, build, mount */
     struct wire_room room;
     struct json_list known; /* struct str: lease ids the worker holds */
+    struct wire_warm warm;
 };
 
 struct wire_object {

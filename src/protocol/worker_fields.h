@@ -24,7 +24,7 @@
     {name, JSON_MAP, offsetof(struct AT, member), need_, .max = (n)}
 #define ID(name, member, need_) TEXT(name, member, need_, WIRE_ID_MAX)
 
-enum { LEASES_MAX = 1024, SECRET_MAX = 128, DIGEST_MAX = 80, NAME_MAX_LEN = 512 };
+enum { LEASES_MAX = 1024, WARM_MAX = 64, SECRET_MAX = 128, DIGEST_MAX = 80, NAME_MAX_LEN = 512 };
 
 extern const struct json_field wire_object_fields[], wire_fence_fields[], wire_version_fields[];
 

@@ -215,4 +215,47 @@ SERVICE_TEST(a_build_given_back_is_built_again)
     CHECK_STR(text_of(&stage, "", "status"), "deployed");
 }
 
+/* "": it was started. */
+static const char *start_code(struct service *service, const char *key, const char *task,
+                              const char *deployment)
+{
+    const char *options =
+        *deployment ? arena_printf(&service->arena, "{\"deployment_id\":\"%s\"}", deployment)
+                    : "{}";
+    const char *body =
+        arena_printf(&service->arena, "{\"task_id\":\"%s\",\"payload\":{},\"options\":%s}", task,
+                     options);
+    int status = service_ask(service, key, "POST", "/api/runs", body);
+
+    return status == 201                    ? ""
+           : status == 409 || status == 404 ? service_text(service, "code")
+                                            : "another answer";
+}
+
+/* What the current deployment lacks was there before, is yet to come, or was never there. */
+SERVICE_TEST(a_task_that_is_gone_is_archived)
+{
+    static const char other[] =
+        "{\"tasks\":[{\"id\":\"other\",\"file_path\":\"tasks/a.ts\",\"export_name\":\"other\","
+        "\"sandbox_id\":\"box\",\"accepts_payload\":true,\"max_duration_seconds\":900,"
+        "\"queue\":\"task/other\"}],\"sandboxes\":[{\"id\":\"box\",\"image_id\":\"image\","
+        "\"mount_path\":\"/workspace\",\"cpu\":1,\"memory_mib\":512,\"disk_mib\":1024}]}";
+    const char *key = service_make_key(service, OPERATOR);
+    struct test_worker worker = {0};
+    CHECK(worker_join(&worker, service, "one") && service_build(service, &worker, key));
+    const char *first = arena_text(&service->arena, str_of(service->deployment_id));
+    const char *second = service_upload(service, key);
+    CHECK(worker_take(&worker, "build") && lease_begin(&worker) == 200 &&
+          lease_start(&worker) == 200 && build_end(&worker, other) == 200);
+    CHECK_STR(start_code(service, key, "hello", ""), "");
+    CHECK_STR(start_code(service, key, "other", ""), "task_not_deployed");
+    const char *promote = arena_printf(&service->arena, "/api/deployments/%s/promote", second);
+    CHECK_STATUS(service, service_ask(service, key, "POST", promote, ""), 200);
+    CHECK_STR(start_code(service, key, "other", ""), "");
+    CHECK_STR(start_code(service, key, "hello", ""), "task_archived");
+    CHECK_STR(start_code(service, key, "hello", second), "task_not_deployed");
+    CHECK_STR(start_code(service, key, "hello", first), "");
+    CHECK_STR(start_code(service, key, "unheard", ""), "task_not_found");
+}
+
 TEST_MAIN()

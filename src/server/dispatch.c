@@ -156,16 +156,30 @@ static bool find_next(struct claim *claim, struct tx *tx, struct rows *item, str
                  V_INT(claim->room.disk_mib), V_INT(claim->grade),
                  V_TEXT(claim->arch ? claim->arch : ""), V_INT(resumes),
                  V_TEXT(resumes ? claim->compat : ""), V_TEXT(resumes ? claim->key_id : ""),
-                 V_INT(mounts));
+                 V_INT(mounts), V_TEXT(claim->has_rules ? QUEUE_RULES : ""));
 }
 
-bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err)
+static bool look_for_others(struct claim *claim, struct tx *tx, struct error *err)
+{
+    struct rows rows;
+
+    if (!STORE(tx, &group_has_work, claim->arena, &rows, err, V_TEXT(claim->group_id)))
+        return false;
+    claim->offer = row_int(&rows, 0, GROUP_HAS_WORK_N) > 0 ? OFFER_OTHERS : OFFER_NONE;
+    return true;
+}
+
+bool dispatch_look(struct claim *claim, struct tx *tx, struct error *err)
 {
     struct rows item;
 
     if (!find_next(claim, tx, &item, err))
         return false;
-    *has = item.n_rows > 0;
+    if (item.n_rows == 0)
+        return look_for_others(claim, tx, err);
+    bool is_back = !row_is_null(&item, 0, CLAIM_NEXT_REJECTED_BY) &&
+                   str_equal(column(&item, CLAIM_NEXT_REJECTED_BY), str_of(claim->worker_id));
+    claim->offer = is_back ? OFFER_BACK : OFFER_WORK;
     return true;
 }
 
@@ -234,7 +248,7 @@ static bool claim_all(struct claim *claim, struct tx *tx, enum verdict *verdict,
     while (*verdict == CLAIM_GOES_ON && dispatch_has_place(claim)) {
         struct rows item;
 
-        if (!find_next(claim, tx, &item, err))
+        if (!find_next(claim, tx, &item, err) || !dispatch_prefer_warm(claim, tx, &item, err))
             return false;
         if (item.n_rows == 0) {
             *verdict = CLAIM_IS_DONE;
@@ -274,7 +288,7 @@ static bool claim_once(struct claim *claim, enum verdict *verdict, char late[ID_
     if (!store_begin(server->store, &tx, err) || !may_claim(claim, tx, &may, err))
         return false;
     return !may || (claim_all(claim, tx, verdict, late, &wakes, err) &&
-                    hub_commit(&server->hub, &tx, &wakes, err));
+                    look_for_others(claim, tx, err) && hub_commit(&server->hub, &tx, &wakes, err));
 }
 
 /* In a transaction of its own: the run is locked before its lane, and here no lane is held. */

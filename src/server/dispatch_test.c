@@ -1,18 +1,14 @@
-/* Which item a poll gets, when, and that nobody else gets it. */
-#include <poll.h>
+/* Which item a poll gets, and that nobody else gets it. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "base/own.h"
-#include "base/time.h"
-#include "server/queue.h"
 #include "server/service_suite.h"
-#include "server/sweep.h"
 #include "server/worker_testing.h"
 #include "store/queries.h"
 
-enum { CLAIMERS = 64, PARKED_MS = 200, WAIT_MS = 25 * 1000, PATIENCE_MS = 15 * 1000 };
+enum { CLAIMERS = 64 };
 
 struct stage {
     struct test_worker worker;
@@ -41,135 +37,6 @@ static int finish(struct test_worker *worker)
     return lease_begin(worker) == 200 && lease_start(worker) == 200
                ? lease_report(worker, "succeeded", "")
                : -1;
-}
-
-/* Nothing but a wake-up may then end a wait. */
-static void stop_sweeper(struct service *service)
-{
-    sweeper_stop(service->server->sweeper);
-    service->server->sweeper = NULL;
-}
-
-/* A poll on a thread of its own that gives up long before its wait is over. */
-struct waiting {
-    struct test_worker worker;
-    pthread_t thread;
-    size_t n_grants;
-    char subject[ID_TEXT];
-    int status;
-};
-
-static void *wait_for_work(void *arg)
-{
-    struct waiting *waiting = arg;
-    struct service *service = waiting->worker.service;
-    const char *body =
-        arena_printf(&service->arena,
-                     "{\"epoch\":%lld,\"cursor\":0,\"wait_ms\":%d,\"accept\":"
-                     "[\"run\"],\"known\":[\"%s\"],\"free\":{\"cpu_millis\":64000,"
-                     "\"memory_mib\":65536,\"disk_mib\":65536,\"slots\":1,"
-                     "\"build_slots\":0}}",
-                     (long long)waiting->worker.epoch, WAIT_MS, waiting->worker.lease);
-    const struct http_request request = {.method = "POST",
-                                         .path = "/api/worker/poll",
-                                         .body = str_of(body),
-                                         .timeout_ms = PATIENCE_MS};
-
-    waiting->status = service_send(service, waiting->worker.bearer, &request);
-    waiting->n_grants = n_grants(service);
-    snprintf(waiting->subject, ID_TEXT, "%s", service_text(service, "grants.0.run.run_id"));
-    return NULL;
-}
-
-static void begin_waiting(struct waiting *waiting, const struct test_worker *worker)
-{
-    *waiting = (struct waiting){.worker = *worker};
-    waiting->worker.service = service_view(worker->service);
-    if (pthread_create(&waiting->thread, NULL, wait_for_work, waiting) != 0)
-        abort();
-    /* Time to park; a poll that is slower finds the work without a wake-up. */
-    poll(NULL, 0, PARKED_MS);
-}
-
-static void end_waiting(struct waiting *waiting)
-{
-    pthread_join(waiting->thread, NULL);
-    service_view_end(waiting->worker.service);
-}
-
-SERVICE_TEST(a_waiting_poll_gets_work)
-{
-    struct stage stage;
-    struct waiting waiting;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    begin_waiting(&waiting, &stage.worker);
-    const char *run = service_start_run(service, stage.key, "hello", NULL);
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
-    CHECK_STR(waiting.subject, run);
-}
-
-SERVICE_TEST(a_full_queue_is_skipped_and_goes_on_when_a_place_is_free)
-{
-    static const char narrow[] = "{\"queue\":{\"name\":\"narrow\"}}";
-    struct stage stage;
-    struct waiting waiting;
-    struct test_worker second, third;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    for (int i = 0; i < 2; i++)
-        CHECK(*service_start_run(service, stage.key, "hello", narrow));
-    const char *later = service_start_run(service, stage.key, "hello", narrow);
-    const char *other = service_start_run(service, stage.key, "hello", NULL);
-    CHECK(worker_take(&stage.worker, "run"));
-    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-    second = stage.worker;
-    CHECK(worker_take(&second, "run"));
-    CHECK_STATUS(service, lease_begin(&second), 200);
-    third = stage.worker;
-    CHECK(worker_take(&third, "run"));
-    CHECK_STR(third.subject, other);
-    CHECK_STATUS(service, lease_begin(&third), 200);
-
-    begin_waiting(&waiting, &stage.worker);
-    CHECK_STATUS(service, finish(&second), 200);
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
-    CHECK_STR(waiting.subject, later);
-}
-
-SERVICE_TEST(too_many_topics_wake_everyone)
-{
-    struct stage stage;
-    struct waiting waiting;
-    struct wakes wakes = {0};
-    struct error err;
-    CHECK(set_stage(service, &stage));
-    stop_sweeper(service);
-    CHECK(*service_start_run(service, stage.key, "hello", NULL));
-    CHECK(worker_take(&stage.worker, "run"));
-    CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-    for (int i = 0; i < 2 * WAKES_MAX; i++)
-        wakes_add(&wakes, "t", arena_printf(&service->arena, "%d", i));
-    CHECK(wakes.n == WAKES_MAX && wakes.is_everyone);
-
-    /* The run goes back into the queue without a word to its group. */
-    begin_waiting(&waiting, &stage.worker);
-    {
-        static const char lose[] = "UPDATE leases SET state = 'lost', live = 0 WHERE id = $1";
-        static const char queue[] = "UPDATE runs SET state = 'queued' WHERE id = $1";
-        static const struct query lost = {"test_lose", 1, 0, SAME_ON_BOTH(lose)};
-        static const struct query queued = {"test_queue", 1, 0, SAME_ON_BOTH(queue)};
-        AUTO_TX tx = NULL;
-        CHECK(store_begin(service->server->store, &tx, &err));
-        CHECK(STORE(tx, &lost, NULL, NULL, &err, V_TEXT(stage.worker.lease)) &&
-              STORE(tx, &queued, NULL, NULL, &err, V_TEXT(stage.worker.subject)) &&
-              queue_put_run(tx, stage.worker.subject, 0, NULL, &err));
-        CHECK(hub_commit(&service->server->hub, &tx, &wakes, &err));
-    }
-    end_waiting(&waiting);
-    CHECK(waiting.status == 200 && waiting.n_grants == 1);
 }
 
 /* Many workers that claim at once. */
@@ -289,32 +156,6 @@ TEST(two_servers_never_grant_one_run_twice)
     CHECK(total == RUNS && differ);
 }
 
-TEST(a_poll_at_one_server_is_woken_by_another)
-{
-    const char *skip = NULL;
-    struct service *first = service_start(ON_POSTGRES, &skip);
-    if (!first)
-        SKIP(skip);
-    struct service *second = service_start_beside(first);
-    struct stage stage;
-    struct waiting waiting = {0};
-    bool is_ready = set_stage(first, &stage);
-    const char *run = "";
-
-    stop_sweeper(first);
-    stop_sweeper(second);
-    if (is_ready) {
-        stage.worker.service = second;
-        begin_waiting(&waiting, &stage.worker);
-        run = service_start_run(first, stage.key, "hello", NULL);
-        end_waiting(&waiting);
-    }
-    run = *run ? waiting.n_grants == 1 && strcmp(waiting.subject, run) == 0 ? "woken" : "not" : "";
-    service_stop(second);
-    service_stop(first);
-    CHECK_STR(run, "woken");
-}
-
 SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)
 {
     static const char sql[] = "UPDATE shapes SET environment_id = $1 WHERE cpu_millis = 4000";
@@ -333,6 +174,82 @@ SERVICE_TEST(the_environment_with_the_fewest_leases_is_next)
         CHECK_STR(worker.subject, order[i]);
         CHECK_STATUS(service, lease_begin(&worker), 200);
     }
+}
+
+SERVICE_TEST(a_flood_in_one_environment_delays_another_by_one_grant)
+{
+    static const char sql[] = "UPDATE shapes SET environment_id = $1 WHERE cpu_millis = 4000";
+    static const struct query move = {"test_move_late_shape", 1, 0, SAME_ON_BOTH(sql)};
+    enum { FLOOD = 30 };
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    for (int i = 0; i < FLOOD; i++)
+        CHECK(*service_start_run(service, stage.key, "hello", "{\"priority\":600}"));
+    for (int i = 0; i < FLOOD / 2; i++) {
+        struct test_worker worker = stage.worker;
+        CHECK(worker_take(&worker, "run"));
+        CHECK_STATUS(service, lease_begin(&worker), 200);
+    }
+    /* However much is running and waiting there, and however early it is. */
+    const char *quiet = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &move, &V_TEXT(service->staging_id), 1, 1));
+    CHECK(worker_take(&stage.worker, "run"));
+    CHECK_STR(stage.worker.subject, quiet);
+}
+
+static int poll_warm(struct test_worker *worker, const char *warm)
+{
+    return worker_post(worker, "poll",
+                       arena_printf(&worker->service->arena,
+                                    "{\"epoch\":%lld,\"cursor\":0,\"wait_ms\":0,\"accept\":"
+                                    "[\"run\"],\"known\":[\"%s\"],\"free\":{\"cpu_millis\":64000,"
+                                    "\"memory_mib\":65536,\"disk_mib\":65536,\"slots\":1,"
+                                    "\"build_slots\":0},\"warm\":{%s}}",
+                                    (long long)worker->epoch, worker->lease, warm));
+}
+
+/* Takes one and holds it. */
+static const char *take_warm(struct test_worker *worker, const char *warm)
+{
+    struct service *service = worker->service;
+
+    if (poll_warm(worker, warm) != 200 || n_grants(service) != 1)
+        return "";
+    const char *run = service_text(service, "grants.0.run.run_id");
+    snprintf(worker->lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
+    worker->sequence = service_int(service, "grants.0.sequence");
+    return lease_begin(worker) == 200 ? run : "";
+}
+
+SERVICE_TEST(a_warm_worker_takes_nothing_out_of_order)
+{
+    CHANGE(same_age, "UPDATE heads SET score_ms = $1");
+    CHANGE(same_score, "UPDATE ready SET score_ms = $1");
+    CHANGE(name_image, "UPDATE deployment_sandboxes SET image_digest = 'sha256:hall' "
+                       "WHERE sandbox_id = $1");
+    static const char hall[] = "\"templates\":[\"t\"],\"drives\":[\"d\",\"sha256:hall\"]";
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    CHECK(service_change(service, &name_image, &V_TEXT("hall"), 1, 1));
+    const char *cold = service_start_run(service, stage.key, "hello", NULL);
+    const char *warm = service_start_run(service, stage.key, "large", NULL);
+    CHECK_STR(take_warm(&stage.worker, hall), cold); /* which is older */
+    CHECK_STR(take_warm(&stage.worker, hall), warm);
+
+    /* Of equals the warm one; the other still comes next. */
+    const char *first = service_start_run(service, stage.key, "hello", NULL);
+    const char *second = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &same_age, &V_INT(7), 1, 2));
+    CHECK(service_change(service, &same_score, &V_INT(7), 1, 2));
+    CHECK_STR(take_warm(&stage.worker, hall), second);
+    CHECK_STR(take_warm(&stage.worker, hall), first);
+    first = service_start_run(service, stage.key, "hello", NULL);
+    second = service_start_run(service, stage.key, "large", NULL);
+    CHECK(service_change(service, &same_age, &V_INT(7), 1, 2));
+    CHECK(service_change(service, &same_score, &V_INT(7), 1, 2));
+    CHECK_STR(take_warm(&stage.worker, "\"checkpoints\":[\"c\"]"), first);
+    CHECK_STR(take_warm(&stage.worker, ""), second);
+    CHECK_STATUS(service, poll_warm(&stage.worker, "\"rooms\":[]"), 400);
 }
 
 SERVICE_TEST(priority_is_age_in_seconds)
@@ -493,6 +410,45 @@ SERVICE_TEST(a_worker_gets_only_what_its_roles_allow)
     CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 400);
     runner.roles = "[]";
     CHECK_STATUS(service, worker_activate_as(&runner, "user-kernel"), 400);
+}
+
+CHANGE(deny_networks, "UPDATE deployment_sandboxes SET network = "
+                      "'{\"internet\":true,\"deny\":[\"203.0.113.0/24\"]}' "
+                      "WHERE environment_id = $1");
+
+SERVICE_TEST(a_worker_that_is_not_root_gets_nothing_that_denies_networks)
+{
+    const char *key = service_make_key(service, OPERATOR);
+    struct test_worker root = {0}, user = {.privilege = "user"};
+    struct error err = {0};
+
+    CHECK(worker_join(&user, service, "user") && service_deploy(service, &err));
+    const char *open = service_start_run(service, key, "hello", NULL);
+    CHECK(service_change(service, &deny_networks, &V_TEXT(service->environment_id), 1, 1));
+    const char *denying = service_start_run(service, key, "hello", NULL);
+
+    CHECK_STATUS(service, worker_poll(&user, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 1);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), open);
+    const char *known =
+        arena_printf(&service->arena, "[\"%s\"]", service_text(service, "grants.0.lease_id"));
+    CHECK_STR(run_text(service, key, denying, "queued_reason"), "no_compatible_worker");
+    CHECK_STR(service_text(service, "queued_detail"),
+              "its sandbox denies networks, which only a worker that is root can do");
+
+    CHECK(worker_join(&root, service, "root"));
+    CHECK_STR(run_text(service, key, denying, "queued_reason"), "no_capacity");
+    CHECK_STATUS(service, worker_poll(&root, "[\"run\"]", &large_room, 0, "[]"), 200);
+    CHECK(n_grants(service) == 1);
+    CHECK_STR(service_text(service, "grants.0.run.run_id"), denying);
+
+    /* Given back, it waits for root again. */
+    snprintf(root.lease, ID_TEXT, "%s", service_text(service, "grants.0.lease_id"));
+    root.sequence = service_int(service, "grants.0.sequence");
+    CHECK_STATUS(service, lease_begin(&root), 200);
+    CHECK_STATUS(service, lease_post(&root, "release", ",\"reason\":\"stopped\""), 200);
+    CHECK_STATUS(service, worker_poll(&user, "[\"run\"]", &large_room, 0, known), 200);
+    CHECK(n_grants(service) == 0);
 }
 
 TEST_MAIN()

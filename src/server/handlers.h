@@ -14,6 +14,7 @@ route_handler console_asset;
 route_handler page_dev_login;
 route_handler page_dev_login_post;
 route_handler page_style;
+route_handler page_answer, page_answer_script;
 route_handler page_login;
 route_handler page_login_post;
 route_handler page_setup;

@@ -12,4 +12,6 @@ extern const char headers_for_https[]; /* only where a browser is sure to reach 
 
 /* Before the first byte of an HTML page. */
 bool headers_add_page(struct response *res, struct error *err) MUST_USE;
+/* Of one with a script file of ours, which may ask our own API. */
+bool headers_add_scripted_page(struct response *res, struct error *err) MUST_USE;
 bool headers_add_console(struct response *res, struct error *err) MUST_USE;

@@ -3,17 +3,40 @@
 #include "base/encode.h"
 #include "server/headers.h"
 
-bool page_open(struct html *html, struct response *res, const char *title, struct error *err)
+static void begin(struct html *html, struct response *res)
 {
-    if (!headers_add_page(res, err))
-        return false;
     *html = html_begin(response_body(res));
     html_markup(html, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+}
+
+static void open_body(struct html *html, const char *title)
+{
     html_markup(html, "<title>");
     html_string(html, title);
     html_markup(html, " · Helmr</title><link rel=\"stylesheet\" href=\"/style.css\"></head><body>"
                       "<header><a href=\"/\">Helmr</a></header><main>");
+}
+
+bool page_open(struct html *html, struct response *res, const char *title, struct error *err)
+{
+    if (!headers_add_page(res, err))
+        return false;
+    begin(html, res);
+    open_body(html, title);
+    return true;
+}
+
+bool page_open_scripted(struct html *html, struct response *res, const char *title,
+                        const char *script, struct error *err)
+{
+    if (!headers_add_scripted_page(res, err))
+        return false;
+    begin(html, res);
+    html_markup(html, "<script defer src=\"");
+    html_string(html, script);
+    html_markup(html, "\"></script>");
+    open_body(html, title);
     return true;
 }
 

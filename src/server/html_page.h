@@ -1,5 +1,5 @@
 /* The frame every page of the server has, and forms as data: what they say, what they ask, where
- * they go. Nothing here needs a script.
+ * they go. Forms need no script.
  */
 #pragma once
 
@@ -8,6 +8,9 @@
 
 bool page_open(struct html *html, struct response *res, const char *title,
                struct error *err) MUST_USE;
+/* One whose script is this file of ours: it may ask our own API, and nothing else may run. */
+bool page_open_scripted(struct html *html, struct response *res, const char *title,
+                        const char *script, struct error *err) MUST_USE;
 bool page_close(struct html *html, struct response *res, int status, struct error *err) MUST_USE;
 
 /* 303, so that a form that was sent is not sent again. */

@@ -21,17 +21,26 @@ void wakes_add(struct wakes *wakes, const char *kind, const char *id)
         memcpy(wakes->topics[wakes->n++], topic, sizeof topic);
 }
 
-static bool notify_others(struct tx *tx, const struct wakes *wakes, struct error *err)
+static bool notify(const struct hub *hub, struct tx *tx, const char *topic, struct error *err)
+{
+    char text[TOPIC_TEXT + ID_TEXT];
+
+    snprintf(text, sizeof text, "%s %s", topic, hub->id);
+    return store_notify(tx, str_of(text), err);
+}
+
+static bool notify_others(const struct hub *hub, struct tx *tx, const struct wakes *wakes,
+                          struct error *err)
 {
     for (size_t i = 0; i < wakes->n; i++)
-        if (!store_notify(tx, str_of(wakes->topics[i]), err))
+        if (!notify(hub, tx, wakes->topics[i], err))
             return false;
-    return !wakes->is_everyone || store_notify(tx, STR(TOPIC_ALL), err);
+    return !wakes->is_everyone || notify(hub, tx, TOPIC_ALL, err);
 }
 
 bool hub_commit(struct hub *hub, struct tx **tx, const struct wakes *wakes, struct error *err)
 {
-    if (store_is_postgres(hub->server->store) && !notify_others(*tx, wakes, err))
+    if (store_is_postgres(hub->server->store) && !notify_others(hub, *tx, wakes, err))
         return false;
     if (!store_commit(tx, err))
         return false;
@@ -59,14 +68,20 @@ void hub_wake(struct hub *hub, const char *topic)
         http_server_wake(hub->server->http, topic);
 }
 
-static void heard(void *arg, struct str topic)
+/* What this server told the others it has told itself already. */
+static void heard(void *arg, struct str notification)
 {
-    char text[TOPIC_TEXT];
-    if (topic.len >= sizeof text)
+    struct hub *hub = arg;
+    const char *end = memchr(notification.ptr, ' ', notification.len);
+    size_t len = end ? (size_t)(end - notification.ptr) : notification.len;
+    char topic[TOPIC_TEXT];
+
+    if (len >= sizeof topic ||
+        (end && str_equal(str_of(hub->id), (struct str){end + 1, notification.len - len - 1})))
         return;
-    memcpy(text, topic.ptr, topic.len);
-    text[topic.len] = '\0';
-    hub_wake(arg, text);
+    memcpy(topic, notification.ptr, len);
+    topic[len] = '\0';
+    hub_wake(hub, topic);
 }
 
 static void listen_again(void *arg);
@@ -129,6 +144,7 @@ static void listen_again(void *arg)
 bool hub_start(struct hub *hub, struct server *server, struct error *err)
 {
     *hub = (struct hub){.server = server, .fd = -1};
+    id_make(hub->id);
     return attach(hub, err);
 }
 

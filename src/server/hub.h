@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/id.h"
 #include "base/loop.h"
 #include "store/store.h"
 
@@ -30,6 +31,7 @@ struct hub {
     struct loop_source *source;
     struct loop_timer *retry;
     int fd;
+    char id[ID_TEXT]; /* by which it knows its own notifications */
 };
 
 /* The same topic twice is kept once; more than WAKES_MAX wake everyone. */

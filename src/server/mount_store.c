@@ -116,6 +116,7 @@ static bool put_in_queue(struct tx *tx, const char *mount_id, int64_t not_before
         .memory_mib = row_int(&rows, 0, MOUNT_TO_QUEUE_MEMORY_MIB),
         .disk_mib = row_int(&rows, 0, MOUNT_TO_QUEUE_DISK_MIB),
         .arch = row_str(&rows, 0, MOUNT_TO_QUEUE_ARCH),
+        .compat = queue_network_needs(row_str(&rows, 0, MOUNT_TO_QUEUE_NETWORK)),
     };
     wakes_add(wakes, "g", row_text(&rows, 0, MOUNT_TO_QUEUE_GROUP_ID));
     return queue_put(tx, &item, err);

@@ -31,7 +31,12 @@
     "button{font:inherit;padding:.5rem 1rem;border:0;border-radius:6px;cursor:pointer;"          \
     "background:var(--accent);color:var(--paper)}\n"                                             \
     "form{max-width:24rem}label{display:block;margin:.7rem 0;color:var(--dim)}\n"                \
-    "input{display:block;width:100%;font:inherit;padding:.5rem;border:1px solid var(--line);"    \
+    ".answer{max-width:32rem}.answer button{width:100%;min-height:2.75rem;margin:.3rem 0}\n"     \
+    ".answer .other{background:var(--soft);color:var(--ink);border:1px solid var(--line)}\n"     \
+    "button:disabled{opacity:.5}details{margin:1rem 0}summary{cursor:pointer;padding:.6rem 0}\n" \
+    "[hidden]{display:none!important}#prompt{white-space:pre-wrap;overflow-wrap:anywhere}\n"     \
+    "textarea,input{display:block;width:100%;font:inherit;padding:.5rem;border:1px solid "       \
+    "var(--line);"                                                                               \
     "border-radius:6px;background:var(--soft);color:var(--ink)}button{margin:.7rem 0}\n"         \
     "@media(max-width:40rem){thead{display:none}tr{display:grid;grid-template-columns:1fr auto;" \
     "padding:.5rem 0;border-bottom:1px solid var(--line)}td{border:0;padding:.1rem 0}}\n"

@@ -215,6 +215,10 @@ bool public_token_create(struct call *call, struct response *res, struct error *
     json_open(&json, NULL);
     json_string(&json, "id", creation.id);
     json_string(&json, "public_access_token", creation.bearer);
+    if (creation.rule->is_of_token)
+        json_string(&json, "url",
+                    arena_printf(call->arena, "%s/answer/%s#%s", server_of(call)->public_url,
+                                 creation.token_id, creation.bearer));
     json_raw(&json, "scope", creation.scope);
     json_time(&json, "expires_at", creation.expires_ms);
     if (creation.body.max_uses)

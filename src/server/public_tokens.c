@@ -57,7 +57,7 @@ bool public_token_get(struct call *call, struct response *res, struct error *err
     if (!public_access_cors(res, err) || !admit(call, res, &bearer, id, err) ||
         !load_token(call, &bearer, id, &rows, err))
         return false;
-    if (bearer.is_used_up && str_equal(row_str(&rows, 0, TOKEN_GET_STATUS), STR("pending")))
+    if (bearer.is_used_up)
         return public_access_denied(call, err);
     struct json_writer json = json_begin(response_body(res));
     json_open(&json, NULL);

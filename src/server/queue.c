@@ -1,5 +1,6 @@
 #include "server/queue.h"
 
+#include "base/json.h"
 #include "base/time.h"
 #include "store/queries.h"
 
@@ -11,6 +12,21 @@ enum {
     LANE_MS = 10 * 60 * 1000,
     COLLECT_MAX = 1000,
 };
+
+struct str queue_network_needs(struct str network)
+{
+    return json_count(network, "deny") > 0 ? STR(QUEUE_RULES) : STR("");
+}
+
+/* Only root has rules; who is not has a network that is open or off. */
+bool queue_worker_has_rules(struct str capabilities)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct str privilege = STR("root");
+
+    (void)json_find_text(capabilities, "privilege", &arena, &privilege);
+    return !str_equal(privilege, STR("user"));
+}
 
 static bool lock_lane(struct tx *tx, const char *lane_id, struct arena *arena, bool *found,
                       struct error *err)
@@ -144,6 +160,7 @@ bool queue_put_run(struct tx *tx, const char *run_id, int64_t not_before_ms,
         .memory_mib = row_int(&rows, 0, RUN_TO_QUEUE_MEMORY_MIB),
         .disk_mib = row_int(&rows, 0, RUN_TO_QUEUE_DISK_MIB),
         .arch = row_str(&rows, 0, RUN_TO_QUEUE_ARCH),
+        .compat = queue_network_needs(row_str(&rows, 0, RUN_TO_QUEUE_NETWORK)),
     };
     return (!checkpoint_id || read_needs(tx, checkpoint_id, &arena, &item, err)) &&
            lock_lane(tx, item.lane_id, &arena, &found, err) &&

@@ -18,6 +18,14 @@ struct queue_item {
     struct str arch, compat, key_id; /* empty: any */
 };
 
+/* What a run asks for, in the place of a checkpoint's compat: a worker that can deny networks. */
+#define QUEUE_RULES "rules"
+
+/* What a sandbox's network asks of a worker: QUEUE_RULES, or nothing. */
+struct str queue_network_needs(struct str network);
+/* Whether a worker of these capabilities (JSON) can keep rules of networks. */
+bool queue_worker_has_rules(struct str capabilities);
+
 /* A retryable conflict when the lane was collected meanwhile. */
 bool queue_put(struct tx *tx, const struct queue_item *item, struct error *err) MUST_USE;
 

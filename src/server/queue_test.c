@@ -313,7 +313,7 @@ static bool is_dear(const char *step)
 static bool goes_by_index(struct service *service, const struct query *query,
                           const struct value *params, size_t slot)
 {
-    static struct query explained[2][7]; /* the store knows a query by its address */
+    static struct query explained[2][9]; /* the store knows a query by its address */
     bool is_postgres = store_is_postgres(service->server->store), ok;
     struct query *mine = &explained[is_postgres][slot];
     struct error err;
@@ -365,11 +365,15 @@ SERVICE_TEST(a_claim_goes_by_index_at_any_backlog)
                                   V_TEXT("x86_64"),
                                   V_INT(1),
                                   V_TEXT("compat"),
-                                  V_TEXT("key")};
+                                  V_TEXT("key"),
+                                  V_TEXT(QUEUE_RULES)};
     const struct value place[] = {V_TEXT("lane-1"), V_TEXT("fits")};
     const struct value late[] = {V_INT(time_now_ms()), V_INT(100)};
     const struct value overdue[] = {V_INT(time_now_ms()), V_INT(time_now_ms() - 5000), V_INT(100)};
+    const struct value equals[] = {V_TEXT("fits"), V_INT(3)};
     CHECK(goes_by_index(service, &claim_next, claim, 0));
+    CHECK(goes_by_index(service, &claim_equals, equals, 7));
+    CHECK(goes_by_index(service, &group_has_work, claim, 8));
     CHECK(goes_by_index(service, &head_next, place, 1));
     CHECK(goes_by_index(service, &lane_recount, place, 2));
     CHECK(goes_by_index(service, &ready_due, late, 3));

@@ -81,6 +81,8 @@ const struct route server_routes[] = {
     {METHOD_POST, "/reset", PERM_PUBLIC, page_reset_post, .body_max = SMALL_BODY},
     {METHOD_GET, "/auth/device", PERM_PUBLIC, page_device},
     {METHOD_POST, "/auth/device", PERM_PUBLIC, page_device_post, .body_max = SMALL_BODY},
+    {METHOD_GET, "/answer.js", PERM_PUBLIC, page_answer_script},
+    {METHOD_GET, "/answer/:token", PERM_PUBLIC, page_answer},
 
     {METHOD_POST, "/api/auth/dev/login", PERM_PUBLIC, auth_dev_login, .body_max = SMALL_BODY},
     {METHOD_POST, "/api/auth/setup", PERM_PUBLIC, auth_setup, .body_max = SMALL_BODY},

@@ -137,7 +137,7 @@ bool run_object_show(struct tx *tx, struct json_writer *json, const char *name,
         !resume_obstacle(tx, id, arena, &notes.queued_detail, err))
         return false;
     if (why && strcmp(why, "no_capacity") == 0 &&
-        !queued_too_large(tx, id, arena, &notes.queued_detail, err))
+        !queued_in_vain(tx, id, arena, &notes.queued_detail, err))
         return false;
     if (notes.queued_detail)
         notes.queued_reason = "no_compatible_worker";

@@ -53,11 +53,16 @@ static bool task_is_missing(struct run_start *start, struct error *err)
 {
     struct rows rows;
     if (!STORE(start->tx, &task_is_known, start->arena, &rows, err, V_TEXT(start->environment_id),
-               V_STR(start->spec->task_id)))
+               V_STR(start->spec->task_id), found_value(start, RUN_START_FIND_DEPLOYMENT_ID)))
         return false;
-    return rows.n_rows ? error_set(err, ERR_TASK_NOT_DEPLOYED,
-                                   "the task is not part of the deployment that would run it")
-                       : error_set(err, ERR_TASK_NOT_FOUND, "no deployment has such a task");
+    if (row_int(&rows, 0, TASK_IS_KNOWN_N) == 0)
+        return error_set(err, ERR_TASK_NOT_FOUND, "no deployment has such a task");
+    /* Who names a deployment asks for that one; without a name it is the current one. */
+    if (!start->spec->options.deployment_id.ptr && row_int(&rows, 0, TASK_IS_KNOWN_N_BEFORE) > 0)
+        return error_set(err, ERR_TASK_ARCHIVED,
+                         "the current deployment does not have the task any more");
+    return error_set(err, ERR_TASK_NOT_DEPLOYED,
+                     "the task is not part of the deployment that would run it");
 }
 
 /* A task without a payload parameter still takes what says nothing. */
@@ -139,6 +144,7 @@ static bool join_workspace(struct run_start *start, struct error *err)
 {
     const struct workspace_guest guest = {
         .environment_id = start->environment_id,
+        .deployment_id = found_str(start, RUN_START_FIND_DEPLOYMENT_ID),
         .fingerprint = found_str(start, RUN_START_FIND_FINGERPRINT),
         .cpu_millis = row_int(&start->found, 0, RUN_START_FIND_CPU_MILLIS),
         .memory_mib = row_int(&start->found, 0, RUN_START_FIND_MEMORY_MIB),
@@ -250,6 +256,7 @@ static bool put_in_queue(const struct run_start *start, struct error *err)
         .memory_mib = row_int(&start->found, 0, RUN_START_FIND_MEMORY_MIB),
         .disk_mib = row_int(&start->found, 0, RUN_START_FIND_DISK_MIB),
         .arch = found_str(start, RUN_START_FIND_ARCH),
+        .compat = queue_network_needs(found_str(start, RUN_START_FIND_NETWORK)),
     };
     return queue_put(start->tx, &item, err);
 }

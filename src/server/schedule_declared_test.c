@@ -188,7 +188,7 @@ SERVICE_TEST(schedules_of_the_api_need_their_task_in_the_current_deployment)
                              "{\"deduplication_key\":\"l\",\"task\":\"daily\","
                              "\"cron\":\"0 5 * * *\"}"),
                  409);
-    CHECK_STR(service_text(service, "code"), "task_not_deployed");
+    CHECK_STR(service_text(service, "code"), "task_archived");
 
     CHECK(promote(&stage, with));
     CHECK(list(&stage) == 2);

@@ -144,6 +144,7 @@ static bool is_lasting(enum error_code code)
         ERR_NO_CURRENT_DEPLOYMENT,
         ERR_TASK_NOT_FOUND,
         ERR_TASK_NOT_DEPLOYED,
+        ERR_TASK_ARCHIVED,
         ERR_QUEUE_NOT_DECLARED,
         ERR_NOT_DEPLOYED,
         ERR_NOT_FOUND,

@@ -201,6 +201,7 @@ SERVICE_TEST(a_workspace_has_one_writer)
 }
 
 CHANGE(other_print, "UPDATE workspaces SET fingerprint = 'other' WHERE id = $1");
+CHANGE(other_sandbox, "UPDATE workspaces SET sandbox_id = 'gone' WHERE id = $1");
 
 SERVICE_TEST(a_workspace_is_joined_only_where_it_fits)
 {
@@ -221,6 +222,10 @@ SERVICE_TEST(a_workspace_is_joined_only_where_it_fits)
     CHECK(session_change(service, &other_print, workspace));
     CHECK_STATUS(service, session_start(service, key, join), 409);
     CHECK_STR(service_text(service, "code"), "workspace_sandbox_incompatible");
+    /* The deployment has no sandbox of that name at all. */
+    CHECK(session_change(service, &other_sandbox, workspace));
+    CHECK_STATUS(service, session_start(service, key, join), 409);
+    CHECK_STR(service_text(service, "code"), "sandbox_not_deployed");
 }
 
 SERVICE_TEST(what_is_done_to_sessions_is_audited)

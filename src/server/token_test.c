@@ -230,6 +230,23 @@ SERVICE_TEST(uses_are_counted_on_success_only)
     CHECK_STATUS(service, complete_as(&made, bearer, "{\"data\":1}"), 200);
     CHECK_STR(service_text(service, "status"), "already_completed");
     CHECK_STATUS(service, complete_as(&made, bearer, "{\"data\":2}"), 409);
+    CHECK_STATUS(service, look(&made, bearer), 401);
+}
+
+SERVICE_TEST(a_link_to_answer_leads_to_a_page_that_knows_nothing)
+{
+    struct made made = {0};
+    CHECK(make(service, &made, "{}"));
+    const char *bearer = make_public(&made, "");
+    const char *url = service_text(service, "url");
+    const char *page = arena_printf(&service->arena, "/answer/%s", made.id);
+    CHECK_STR(url,
+              arena_printf(&service->arena, "%s%s#%s", service->server->public_url, page, bearer));
+    CHECK_STATUS(service, service_ask(service, NULL, "GET", page, NULL), 200);
+    CHECK(service_says(service, "<script defer src=\"/answer.js\">") &&
+          !service_says(service, made.id));
+    CHECK_STATUS(service, service_ask(service, NULL, "GET", "/answer.js", NULL), 200);
+    CHECK(service_says(service, "/api/v1/tokens/"));
 }
 
 SERVICE_TEST(a_public_access_token_ends_by_time_and_by_revocation)

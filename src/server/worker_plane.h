@@ -34,6 +34,14 @@ bool worker_answer(struct response *res, const struct json_field *fields, const 
                    struct error *err) MUST_USE;
 bool worker_answer_nothing(struct response *res, struct error *err) MUST_USE;
 
+/* What there is for a poll. */
+enum offer {
+    OFFER_NONE,   /* nothing is to be given out */
+    OFFER_OTHERS, /* something that this worker cannot take */
+    OFFER_BACK,   /* what this worker has just rejected */
+    OFFER_WORK,
+};
+
 /* Claims work for a poll: grants go to the list, at most what fits the room. */
 struct claim {
     struct server *server;
@@ -42,9 +50,12 @@ struct claim {
     const char *compat, *key_id; /* of the checkpoints it can go on from; NULL: none */
     int64_t epoch, grade;
     bool runs, resumes, builds, mounts;
+    bool has_rules; /* it can deny networks to a sandbox */
     struct wire_room room;
+    const struct wire_warm *warm; /* what the worker has ready */
     struct wire_grant *grants;
     size_t n_grants, max_grants, n_bytes; /* n_bytes: payloads in the list */
+    enum offer offer;                     /* as last seen: before a claim, and what it left */
 };
 
 /* Whether one more grant fits into the answer. */
@@ -52,8 +63,13 @@ bool dispatch_has_place(const struct claim *claim);
 
 bool dispatch_claim(struct claim *claim, struct error *err) MUST_USE;
 
-/* Whether a claim would get something now. */
-bool dispatch_has_work(struct claim *claim, struct tx *tx, bool *has, struct error *err) MUST_USE;
+/* What a claim would get now. */
+bool dispatch_look(struct claim *claim, struct tx *tx, struct error *err) MUST_USE;
+
+/* Of what comes next and its equals, the rows of claim_next, the one the worker has something ready
+ * for; else the first stays. The item is then a row of claim_equals, whose columns begin alike. */
+bool dispatch_prefer_warm(struct claim *claim, struct tx *tx, struct rows *item,
+                          struct error *err) MUST_USE;
 
 /* Takes the lock of the worker's group: until the commit no lease of it is granted. It comes
  * before every other lock. */

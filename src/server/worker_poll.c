@@ -1,11 +1,12 @@
 /* The poll: what a worker waits on. With something to accept it is a claim, parked on its
- * group's topic; with nothing it is an ear for messages, parked on the worker's own. */
-#include <stdio.h>
+ * group's topic, where each wake-up is the turn of who waits longest; with nothing it is an ear for
+ * messages, parked on the worker's own. */
 #include <string.h>
 
 #include "base/time.h"
 #include "server/caller.h"
 #include "server/process_store.h"
+#include "server/queue.h"
 #include "server/worker_plane.h"
 #include "store/queries.h"
 
@@ -24,7 +25,6 @@ struct poll {
     struct wire_message messages[MESSAGES_MAX];
     size_t n_messages;
     int64_t cursor; /* of the last message that was looked at */
-    char topic[TOPIC_TEXT];
     bool is_active;
     int64_t oldest_message; /* that is kept; 0: none */
 };
@@ -83,11 +83,13 @@ static bool find_worker(struct poll *poll, struct tx *tx, struct error *err)
         .compat = row_text(&rows, 0, WORKER_GET_COMPAT),
         .key_id = row_text(&rows, 0, WORKER_GET_CHECKPOINT_KEY_ID),
         .grade = row_int(&rows, 0, WORKER_GET_GRADE),
+        .has_rules = queue_worker_has_rules(row_str(&rows, 0, WORKER_GET_CAPABILITIES)),
         .runs = may_take(poll, roles, "run", "run"),
         .resumes = may_take(poll, roles, "run", "resume"),
         .builds = may_take(poll, roles, "build", "build"),
         .mounts = may_take(poll, roles, "run", "mount"),
         .room = poll->wanted.room,
+        .warm = &poll->wanted.warm,
         .grants = arena_array(call->arena, GRANTS_MAX, sizeof(struct wire_grant)),
         .max_grants = GRANTS_MAX,
     };
@@ -205,17 +207,16 @@ static bool forget_acknowledged(struct poll *poll, struct error *err)
            store_commit(&tx, err);
 }
 
-static bool look(struct poll *poll, bool *has, struct error *err)
+static bool look(struct poll *poll, struct error *err)
 {
     AUTO_TX tx = NULL;
 
-    *has = false;
     if (!store_begin_read(server_of(poll->call)->store, &tx, err) || !find_worker(poll, tx, err) ||
         !find_messages(poll, tx, err))
         return false;
     if (poll->wanted.accept.n == 0 || !poll->is_active)
         return true;
-    return find_unheard(poll, tx, err) && dispatch_has_work(&poll->claim, tx, has, err);
+    return find_unheard(poll, tx, err) && dispatch_look(&poll->claim, tx, err);
 }
 
 static void write_answer(struct poll *poll, struct wire_poll_answer *answer)
@@ -225,27 +226,56 @@ static void write_answer(struct poll *poll, struct wire_poll_answer *answer)
     answer->cursor = poll->cursor;
 }
 
+/* Polls for runs and polls for builds do not stand in each other's way. */
+static void wait_in_turn(struct poll *poll, struct response *res, int64_t wait_ms, bool comes_last)
+{
+    const struct claim *claim = &poll->claim;
+    const char *topic = arena_printf(claim->arena, "g%s", claim->group_id);
+
+    response_park_in_turn(res, &(struct response_turn){
+                                   .topic = topic,
+                                   .wait_ms = wait_ms,
+                                   .line = (claim->runs || claim->resumes || claim->mounts) |
+                                           claim->builds << 1,
+                                   .comes_last = comes_last,
+                               });
+}
+
+/* What it has just rejected it takes when nobody else does. */
+static bool take_or_wait(struct poll *poll, struct response *res, bool *waits, struct error *err)
+{
+    struct call *call = poll->call;
+    enum offer offer = poll->claim.offer;
+    int64_t wait_ms = poll->wanted.wait_ms < WAIT_MAX_MS ? poll->wanted.wait_ms : WAIT_MAX_MS;
+    bool may_wait = poll->n_messages == 0 && !call->is_last_try && wait_ms > 0;
+    bool comes_last = offer == OFFER_BACK && may_wait && !call->is_last_turn;
+
+    if ((offer == OFFER_WORK || offer == OFFER_BACK) && !comes_last &&
+        !dispatch_claim(&poll->claim, err))
+        return false;
+    *waits = may_wait && poll->claim.n_grants == 0;
+    if (*waits && poll->wanted.accept.n == 0)
+        response_park(res, arena_printf(call->arena, "w%s", poll->claim.worker_id), wait_ms);
+    else if (*waits)
+        wait_in_turn(poll, res, wait_ms, comes_last);
+    if (poll->claim.offer == OFFER_NONE)
+        response_end_turn(res);
+    return true;
+}
+
 bool worker_poll_post(struct call *call, struct response *res, struct error *err)
 {
     struct poll *poll = arena_alloc(call->arena, sizeof *poll);
     struct wire_poll_answer answer;
-    bool has = false;
+    bool waits;
 
     poll->call = call;
     if (!worker_read(call, wire_poll_fields, &poll->wanted, sizeof poll->wanted, err) ||
-        !look(poll, &has, err) || !forget_acknowledged(poll, err))
+        !look(poll, err) || !forget_acknowledged(poll, err) ||
+        !take_or_wait(poll, res, &waits, err))
         return false;
-    if (has && !dispatch_claim(&poll->claim, err))
-        return false;
-
-    int64_t wait_ms = poll->wanted.wait_ms < WAIT_MAX_MS ? poll->wanted.wait_ms : WAIT_MAX_MS;
-    if (poll->claim.n_grants == 0 && poll->n_messages == 0 && !call->is_last_try && wait_ms > 0) {
-        bool is_ear = poll->wanted.accept.n == 0;
-        snprintf(poll->topic, sizeof poll->topic, "%s%s", is_ear ? "w" : "g",
-                 is_ear ? poll->claim.worker_id : poll->claim.group_id);
-        response_park(res, poll->topic, wait_ms);
+    if (waits)
         return true;
-    }
     write_answer(poll, &answer);
     return worker_answer(res, wire_poll_answer_fields, &answer, err);
 }

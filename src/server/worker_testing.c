@@ -91,13 +91,13 @@ int worker_activate_as(struct test_worker *worker, const char *grade)
         worker, "activate",
         arena_printf(&worker->service->arena,
                      "{\"epoch\":%lld,\"capabilities\":{\"version\":\"1\",\"protocol\":"
-                     "\"" WORKER_PROTOCOL "\",\"arch\":\"x86_64\",\"privilege\":\"root\","
+                     "\"" WORKER_PROTOCOL "\",\"arch\":\"x86_64\",\"privilege\":\"%s\","
                      "\"cni_profile\":\"nat\",\"roles\":%s,\"engine\":\"gvisor\","
                      "\"grade\":\"%s\",\"engine_build\":\"b\",\"accelerated\":false,"
                      "\"rootfs_digest\":\"r\",\"guest_abi\":1,\"vcpus\":64,\"memory_mib\":65536,"
                      "\"disk_mib\":65536,\"execution_slots\":16,\"build_slots\":4,"
                      "\"max_vcpus\":64,\"max_memory_mib\":65536%s}}",
-                     (long long)worker->epoch,
+                     (long long)worker->epoch, worker->privilege ? worker->privilege : "root",
                      worker->roles ? worker->roles : "[\"run\",\"build\"]", grade,
                      worker->compat ? checkpoint_facts(worker) : ""));
 }
@@ -136,6 +136,7 @@ bool worker_join(struct test_worker *worker, struct service *service, const char
                                    .machine = name,
                                    .grade = worker->grade,
                                    .roles = worker->roles,
+                                   .privilege = worker->privilege,
                                    .compat = worker->compat,
                                    .key_id = worker->key_id};
     return read_bootstrap(service, &token) && worker_register(worker, token) == 200 &&

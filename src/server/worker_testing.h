@@ -23,6 +23,7 @@ struct test_worker {
     struct service *service;
     const char *name, *machine, *grade; /* grade NULL: user-kernel */
     const char *roles;                  /* a JSON list; NULL: both */
+    const char *privilege;              /* NULL: root */
     const char *compat, *key_id;        /* of its checkpoints; NULL: it makes none */
     char id[ID_TEXT], credential[TOKEN_TEXT], bearer[BEARER_TEXT];
     int64_t epoch, cursor;

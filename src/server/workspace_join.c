@@ -2,14 +2,31 @@
 
 #include "store/queries.h"
 
+/* The task's sandbox is not the workspace's: that one may not even be there any more. */
+static bool refuse_sandbox(struct tx *tx, const struct rows *workspace,
+                           const struct workspace_guest *guest, struct arena *arena,
+                           struct error *err)
+{
+    struct rows found;
+
+    if (!STORE(tx, &workspace_room, arena, &found, err, V_STR(guest->deployment_id),
+               *row_value(workspace, 0, WORKSPACE_LOCK_SANDBOX_ID)))
+        return false;
+    if (found.n_rows == 0)
+        return error_set(err, ERR_SANDBOX_NOT_DEPLOYED,
+                         "the deployment has no sandbox %s, which the workspace was made for",
+                         row_text(workspace, 0, WORKSPACE_LOCK_SANDBOX_ID));
+    return error_set(err, ERR_WORKSPACE_SANDBOX,
+                     "the workspace was made for another sandbox than the task's");
+}
+
 static bool fits(struct tx *tx, const struct rows *workspace, const struct workspace_guest *guest,
                  struct arena *arena, struct error *err)
 {
     struct rows room;
 
     if (!str_equal(row_str(workspace, 0, WORKSPACE_LOCK_FINGERPRINT), guest->fingerprint))
-        return error_set(err, ERR_WORKSPACE_SANDBOX,
-                         "the workspace was made for another sandbox than the task's");
+        return refuse_sandbox(tx, workspace, guest, arena, err);
     if (!STORE(tx, &workspace_room, arena, &room, err,
                *row_value(workspace, 0, WORKSPACE_LOCK_DEPLOYMENT_ID),
                *row_value(workspace, 0, WORKSPACE_LOCK_SANDBOX_ID)))

@@ -102,8 +102,12 @@ static bool take_tree(struct capturing *capturing, bool since, struct arena *are
 
     tree_decoder_init(&decoder, tree_writer_entry, tree_writer_bytes, writer);
     decoder.takes_differences = since;
-    if (!guest_capture(capturing->guest, since ? guest_base(capturing->guest)->mark : "", mark,
-                       take, &decoder, capturing->until_ms, &captured, err) ||
+    const struct guest_wanted wanted = {
+        .since = since ? guest_base(capturing->guest)->mark : NULL,
+        .mark = mark,
+    };
+    if (!guest_capture(capturing->guest, &wanted, take, &decoder, capturing->until_ms, &captured,
+                       err) ||
         !tree_decode_end(&decoder, err))
         return false;
     /* A new workspace that nobody touched is what its image says. */

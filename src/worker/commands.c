@@ -66,58 +66,58 @@ static const struct option verify_options[] = {
 };
 
 const struct command worker_commands[] = {
-    {"worker",          NULL,         "run a worker: take leases, run sandboxes",
+    {"worker",          NULL,       "run a worker: take leases, run sandboxes",
      "Runs until SIGTERM. Enrols with HELMR_WORKER_BOOTSTRAP_TOKEN at its first contact with the\n"
      "server at HELMR_CONTROL_URL; afterwards its own credential is used.\n\n"
-     "  HELMR_CONTROL_URL=https://helmr.example.com helmr worker --data-dir /var/lib/helmr\n",   worker_options,    data_dir, worker_command,          false, 0, 0},
-    {"image bootstrap", "[REF]",      "make a base image locally, without a registry",
+     "  HELMR_CONTROL_URL=https://helmr.example.com helmr worker --data-dir /var/lib/helmr\n",                                 worker_options,    data_dir, worker_command,          false, 0, 0},
+    {"image bootstrap", "[REF]",    "make a base image locally, without a registry",
      "Makes node:VERSION-bookworm-slim or debian:bookworm-slim from distribution packages and "
      "keeps\n"
      "it in the local image store under that name. Does nothing when it is there already.\n\n"
      "  helmr image bootstrap node:24-bookworm-slim\n"
-     "  helmr image bootstrap node:24-bookworm-slim --from node.tar\n",                          bootstrap_options, data_dir, image_bootstrap_command, false, 0, 1},
-    {"image list",      NULL,         "list the images of the local store",
+     "  helmr image bootstrap node:24-bookworm-slim --from node.tar\n",                                                        bootstrap_options, data_dir, image_bootstrap_command, false, 0, 1},
+    {"image list",      NULL,       "list the images of the local store",
      "Reference, digest, size, and the deployments that are built on it (project/image:version).\n"
      "Names that begin with helmr.local/ are the images of deployments.\n\n"
      "  helmr image list\n"
-     "  helmr image list --json | jq -r '.images[] | select(.used_by == []).reference'\n",       list_options,      data_dir, image_list_command,      false, 0, 0},
-    {"image show",      "REF",        "show an image: configuration, layers, what made them",
+     "  helmr image list --json | jq -r '.images[] | select(.used_by == []).reference'\n",                                     list_options,      data_dir, image_list_command,      false, 0, 0},
+    {"image show",      "REF",      "show an image: configuration, layers, what made them",
      "REF is a name as in `helmr image list`, or a digest. Of variables only the names are "
      "shown.\n\n"
      "  helmr image show node:24-bookworm-slim\n"
-     "  helmr image show helmr.local/demo/agent:20261115.1 --json\n",                            json_options,      data_dir, image_show_command,      false, 1, 1},
-    {"image pull",      "REF",        "bring an image from a registry",
+     "  helmr image show helmr.local/demo/agent:20261115.1 --json\n",                                                          json_options,      data_dir, image_show_command,      false, 1, 1},
+    {"image pull",      "REF",      "bring an image from a registry",
      "Asks the mirrors of HELMR_REGISTRY_MIRRORS, then the registry. Nothing is used before its\n"
      "digest was checked; what is here already is not fetched again.\n\n"
      "  helmr image pull node:24-bookworm-slim\n"
-     "  helmr image pull ghcr.io/acme/tools:2\n",                                                json_options,      data_dir, image_pull_command,      false, 1, 1},
-    {"image push",      "REF DEST",   "send an image to a registry",
+     "  helmr image pull ghcr.io/acme/tools:2\n",                                                                              json_options,      data_dir, image_pull_command,      false, 1, 1},
+    {"image push",      "REF DEST", "send an image to a registry",
      "DEST is host/repository:tag. Credentials come from HELMR_REGISTRY_AUTH_FILE, which is\n"
      "Docker's config.json.\n\n"
-     "  helmr image push helmr.local/demo/agent:20261115.1 registry.example.com/demo/agent:1\n", push_options,      data_dir, image_push_command,      false, 2, 2},
-    {"image export",    "REF FILE",   "write an image as an OCI archive",
+     "  helmr image push helmr.local/demo/agent:20261115.1 registry.example.com/demo/agent:1\n",                               push_options,      data_dir, image_push_command,      false, 2, 2},
+    {"image export",    "REF FILE", "write an image as an OCI archive",
      "FILE - is standard output. The same image gives the same bytes.\n\n"
      "  helmr image export node:24-bookworm-slim node.tar\n"
      "  skopeo copy oci-archive:node.tar dir:node\n"
      "  helmr image export helmr.local/demo/agent:20261115.1 - | podman load\n"
-     "  helmr image export --gzip node:24-bookworm-slim node.tar\n",                             export_options,    data_dir, image_export_command,    false, 2, 2},
-    {"image rm",        "REF",        "remove a name, and what only it needs",
+     "  helmr image export --gzip node:24-bookworm-slim node.tar\n",                                                           export_options,    data_dir, image_export_command,    false, 2, 2},
+    {"image rm",        "REF",      "remove a name, and what only it needs",
      "The next build that starts from REF asks the registry again. The image of a deployment is\n"
      "not removed, and layers that a deployment or a run uses stay.\n\n"
-     "  helmr image rm node:24-bookworm-slim --yes\n",                                           rm_options,        data_dir, image_rm_command,        false, 1, 1},
-    {"image prune",     NULL,         "remove what no image and no build step needs",
+     "  helmr image rm node:24-bookworm-slim --yes\n",                                                                         rm_options,        data_dir, image_rm_command,        false, 1, 1},
+    {"image prune",     NULL,       "remove what no image and no build step needs",
      "Says what it would free, asks, and removes it. What a deployment or a run needs stays.\n"
      "With --all finished build steps go too, unless an image has them: the next build is "
      "slower.\n\n"
      "  helmr image prune\n"
-     "  helmr image prune --all --yes\n",                                                        prune_options,     data_dir, image_prune_command,     false, 0, 0},
-    {"image verify",    NULL,         "read every byte of the local store back",
+     "  helmr image prune --all --yes\n",                                                                                      prune_options,     data_dir, image_prune_command,     false, 0, 0},
+    {"image verify",    NULL,       "read every byte of the local store back",
      "Checks every digest, that every name leads to a whole image, and what layers unpack to.\n"
      "Exit code 1 when something is damaged; each line then says what, why and the cure.\n\n"
      "  helmr image verify\n"
-     "  helmr image verify --repair\n",                                                          verify_options,    data_dir, image_verify_command,    false, 0, 0},
-    {"guard",           "PARENT TAG", "kill the sandboxes of a dead worker",
-     "Started by the worker itself.\n",                                                          NULL,              NULL,     guard_command,           true,  0, 8},
+     "  helmr image verify --repair\n",                                                                                        verify_options,    data_dir, image_verify_command,    false, 0, 0},
+    {"guard",           "WHAT…",    "kill the sandboxes of a dead worker",                  "Started by the worker itself.\n",
+     NULL,                                                                                                                                        NULL,     guard_command,           true,  0, 8},
 };
 
 const size_t n_worker_commands = COUNT_OF(worker_commands);

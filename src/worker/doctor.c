@@ -12,6 +12,7 @@
 #include "base/findings.h"
 #include "base/own.h"
 #include "engine/kvm.h"
+#include "engine/spaces.h"
 #include "image/image.h"
 #include "worker/commands.h"
 #include "worker/host_open.h"
@@ -42,12 +43,42 @@ static void check_privileges(struct doctor *doctor)
     if (geteuid() == 0)
         findings_add(doctor->findings, FINDING_OK, "privileges", NULL, "root");
     else
-        findings_add(doctor->findings, FINDING_FAIL, "privileges", "sudo helmr doctor",
-                     "not root: the gvisor and container engines need it");
+        findings_add(doctor->findings, FINDING_WARNING, "privileges", "sudo helmr doctor",
+                     "not root: the engine is qemu or none, by name where there is no KVM");
+}
+
+/* What a worker that is not root does without, a row each. */
+static void check_reductions(struct doctor *doctor)
+{
+    struct findings *findings = doctor->findings;
+    char reason[256];
+
+    if (geteuid() == 0)
+        return;
+    findings_add(findings, FINDING_WARNING, "slot users", NULL,
+                 "every machine runs as user %u; root gives each slot a user of its own",
+                 (unsigned)geteuid());
+    if (spaces_probe(reason, sizeof reason))
+        findings_add(
+            findings, FINDING_OK, "namespaces", NULL,
+            "machines have processes, mounts, names and IPC of their own and see only /usr");
+    else
+        findings_add(findings, FINDING_WARNING, "namespaces",
+                     "sysctl kernel.unprivileged_userns_clone=1",
+                     "%s: machines see this user's files and processes, and runs that wait stay in "
+                     "memory",
+                     reason);
+    findings_add(findings, FINDING_WARNING, "builds", NULL,
+                 "in microVMs, which are slower, and without caches of former builds");
 }
 
 static void check_cgroups(struct doctor *doctor)
 {
+    if (geteuid() != 0) {
+        findings_add(doctor->findings, FINDING_WARNING, "cgroups", NULL,
+                     "not used without root: what a machine takes is limited by its own size only");
+        return;
+    }
     bool v2 = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0;
     bool hybrid = access("/sys/fs/cgroup/unified/cgroup.controllers", R_OK) == 0;
     bool v1 = access("/sys/fs/cgroup/memory", X_OK) == 0;
@@ -142,6 +173,13 @@ static void check_network(struct doctor *doctor)
     if (!doctor->settings.network_enabled)
         findings_add(doctor->findings, FINDING_WARNING, "network", NULL,
                      "off: HELMR_WORKER_NETWORK=none");
+    else if (geteuid() != 0 && !doctor->settings.is_user_network_open)
+        findings_add(doctor->findings, FINDING_WARNING, "network",
+                     "HELMR_WORKER_CNI_PROFILE=user-v1",
+                     "off: a worker that is not root opens it by name only");
+    else if (geteuid() != 0)
+        findings_add(doctor->findings, FINDING_WARNING, "network", NULL,
+                     "user-v1: open; sandboxes that deny networks are left to other workers");
     else if (engine_host_network_preflight(doctor->worker.host, &err))
         findings_add(doctor->findings, FINDING_OK, "network", NULL,
                      "namespace, rules and DNS work");
@@ -160,7 +198,8 @@ static void check_engine(struct doctor *doctor, const struct engine *engine)
     bool is_machine = engine->grade == ENGINE_GRADE_MICROVM;
     bool is_slow = is_machine && !result.accelerated;
     if (result.usable) {
-        doctor->has_engine |= !engine->by_name_only && !is_slow;
+        doctor->has_engine |= (!engine->by_name_only && !is_slow) ||
+                              strcmp(engine->name, doctor->settings.engine) == 0;
         findings_add(doctor->findings, FINDING_OK, check, NULL, "%s, a guest was started%s%s%s",
                      engine_grade_name(engine->grade),
                      is_slow      ? " without KVM, which is slow"
@@ -181,7 +220,7 @@ static void check_engines(struct doctor *doctor)
     const char *work_dir = arena_printf(&arena, "%s/doctor", doctor->settings.data_dir);
     struct error err;
 
-    if (!doctor->worker.platform.root[0] || geteuid() != 0)
+    if (!doctor->worker.platform.root[0])
         return;
     if (!directory_make(work_dir, 0700, &err) ||
         !host_open(&doctor->settings, work_dir, 2, &doctor->worker.host, &err)) {
@@ -195,7 +234,8 @@ static void check_engines(struct doctor *doctor)
     if (!folder_remove(work_dir, &err))
         findings_add(doctor->findings, FINDING_WARNING, "host", NULL, "%s", err.text);
     if (!doctor->has_engine)
-        findings_add(doctor->findings, FINDING_FAIL, "engines", "apt-get install runsc",
+        findings_add(doctor->findings, FINDING_FAIL, "engines",
+                     geteuid() == 0 ? "apt-get install runsc" : "HELMR_ENGINE=qemu",
                      "no engine can run tasks here");
 }
 
@@ -215,6 +255,7 @@ bool worker_doctor(const struct invocation *invocation, struct findings *finding
     check_kernel(&doctor);
     check_privileges(&doctor);
     check_cgroups(&doctor);
+    check_reductions(&doctor);
     check_kvm(&doctor);
     check_disk(&doctor);
     check_platform(&doctor);

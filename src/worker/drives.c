@@ -148,10 +148,33 @@ static bool make(const struct wish *wish, const char *path, struct arena *arena,
     return access(path, F_OK) == 0 || publish(wish, path, folder, arena, err);
 }
 
+static bool open_own(struct wish *wish, struct drive *drive, struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    char name[DISK_TEMPORARY];
+
+    disk_temporary(name);
+    wish->content = str_of(name);
+    const char *path = arena_printf(&arena, "%s/tmp/drive-%s", wish->work_dir, name);
+    AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_errno(err, "create %s", path);
+    *drive = (struct drive){alloc_text(path), take_fd(&fd), true};
+    return write_drive(wish, drive->lock, err);
+}
+
+static bool is_own(const struct wish *wish)
+{
+    return wish->kind == DRIVE_BUNDLE && wish->spec->kind && strcmp(wish->spec->kind, "build") == 0;
+}
+
 static bool open_drive(struct wish *wish, struct drive *drive, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     int lock = -1;
+
+    if (is_own(wish))
+        return open_own(wish, drive, err);
 
     if (!wish_init(wish, &arena, err))
         return false;
@@ -160,7 +183,7 @@ static bool open_drive(struct wish *wish, struct drive *drive, struct error *err
         if (!hold(path, &lock, err))
             return false;
         if (lock >= 0) {
-            *drive = (struct drive){alloc_text(path), lock};
+            *drive = (struct drive){alloc_text(path), lock, false};
             return true;
         }
         if (!make(wish, path, &arena, err))
@@ -191,6 +214,8 @@ void drives_finish(struct drives *drives)
     for (size_t i = 0; i < DRIVE_KINDS; i++) {
         if (drives->held[i].path)
             close(drives->held[i].lock);
+        if (drives->held[i].is_own)
+            (void)unlink(drives->held[i].path);
         free(drives->held[i].path);
     }
     *drives = (struct drives){0};

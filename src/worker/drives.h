@@ -3,7 +3,8 @@
  * The digest names the content, so a drive is made once on a host and shared by all machines: its
  * root by the chain of layers, its bundle, and an empty file system of each size that is copied
  * for what a machine writes. Nobody writes to one after it was published. They lie under the budget
- * of artifacts; one that is held stays.
+ * of artifacts; one that is held stays. A bundle that is only being made, in a build, has no digest
+ * yet: its drive is the machine's own.
  */
 #pragma once
 
@@ -16,6 +17,7 @@ struct drives {
     struct drive {
         char *path; /* NULL: there is none */
         int lock;
+        bool is_own; /* nobody else has it, and it goes with this */
     } held[DRIVE_KINDS];
 };
 

@@ -194,10 +194,15 @@ struct guest_captured {
     char lack[128]; /* why it is not remembered, or no difference though one was asked for */
 };
 
-/* `since` is the mark of a tree the agent remembers: then what comes is the difference from it,
- * unless it remembers another; ERR_CONFLICT when it finds that there is none to be told. With
- * `mark` it remembers this one. Both may be empty. */
-bool guest_capture(struct guest *guest, const char *since, const char *mark, guest_take_tree *take,
+/* What is to be captured: the workspace, or of a machine that was set up as a layer what was changed
+ * in its image, after which it is of no more use. `since` is the mark of a tree the agent remembers:
+ * then what comes is the difference from it, unless it remembers another; ERR_CONFLICT when it finds
+ * that there is none to be told. With `mark` it remembers this one. */
+struct guest_wanted {
+    bool is_layer;
+    const char *since, *mark; /* NULL: none */
+};
+bool guest_capture(struct guest *guest, const struct guest_wanted *wanted, guest_take_tree *take,
                    void *arg, int64_t until_ms, struct guest_captured *captured,
                    struct error *err) MUST_USE;
 

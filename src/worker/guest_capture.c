@@ -125,12 +125,18 @@ void guest_set_base(struct guest *guest, const char *manifest, const char *mark)
     snprintf(guest->base.mark, sizeof guest->base.mark, "%s", mark);
 }
 
-bool guest_capture(struct guest *guest, const char *since, const char *mark, guest_take_tree *take,
+static struct str text_of(const char *text)
+{
+    return str_of(text ? text : "");
+}
+
+bool guest_capture(struct guest *guest, const struct guest_wanted *wanted, guest_take_tree *take,
                    void *arg, int64_t until_ms, struct guest_captured *captured, struct error *err)
 {
     struct guest_capture capture = {.take = take, .arg = arg, .stream = stream_of(guest->program)};
-    struct message_capture message = {++guest->number, capture.stream, guest->generation,
-                                      str_of(since), str_of(mark)};
+    struct message_capture message = {++guest->number,       capture.stream,
+                                      guest->generation,     text_of(wanted->since),
+                                      text_of(wanted->mark), wanted->is_layer};
 
     blake2b_init(&capture.hash, (struct str){0});
     if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))

@@ -23,6 +23,7 @@ bool host_open(const struct worker_settings *settings, const char *work_dir, int
         .guest_dir = text_or_null(settings->guest_dir),
         .jail_id_base = (int)settings->jail_id_base,
         .network_enabled = settings->network_enabled,
+        .is_user_network_open = settings->is_user_network_open,
         .dns = text_or_null(settings->dns),
         .blocked_cidrs = text_or_null(settings->blocked_cidrs),
         .allowed_cidrs = text_or_null(settings->allowed_cidrs),

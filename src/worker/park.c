@@ -207,6 +207,7 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
     park->took.end = end_step(park);
     *is_gone = true;
     tell(park);
+    warm_note(&run->worker->warm, WARM_CHECKPOINTS, str_of(park->id));
     return ready(park, err);
 }
 

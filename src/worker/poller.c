@@ -135,6 +135,8 @@ static bool poll_once(struct worker *worker, struct line *line, struct json_list
         .room = {room.cpu_millis, room.memory_mib, room.disk_mib, room.slots, room.build_slots},
         .known = lease_ids(&worker->leases, arena),
     };
+    if (accept.n > 0)
+        request.warm = warm_list(&worker->warm, arena);
     struct error err;
     const struct exchange exchange = {
         .route = "poll",

@@ -70,7 +70,8 @@ static bool choose_for_builds(struct search *search, enum engine_kind runs, stru
     struct engine_choice choice;
 
     for (;;) {
-        engine_choose_builder(wanted, runs, search->findings, search->n, &choice);
+        engine_choose_builder(wanted, runs, engine_host_is_root(worker->host), search->findings,
+                              search->n, &choice);
         if (choice.step != ENGINE_TRY)
             break;
         find_out(search, choice.engine);

@@ -368,6 +368,8 @@ static bool start_fresh(struct run *run, struct error *err)
     if (!await_secrets(run, err) || !release(run, err))
         return false;
     standby_want(run->worker->standby, &kind);
+    warm_note(&run->worker->warm, WARM_TEMPLATES, run->grant->deployment.bundle.digest);
+    warm_note(&run->worker->warm, WARM_DRIVES, run->grant->sandbox.image);
     run_count(run, true);
     return true;
 }

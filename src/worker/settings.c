@@ -45,7 +45,7 @@ static const struct text_setting {
     TEXT("HELMR_ENGINE", "engine", engine, "auto"),
     TEXT("HELMR_WORKER_BUILD_ENGINE", NULL, build_engine, "auto"),
     TEXT("HELMR_WORKER_JAILER_CGROUP_PARENT", NULL, cgroup_parent, "helmr"),
-    TEXT("HELMR_WORKER_CNI_PROFILE", NULL, cni_profile, "helmr-v1"),
+    TEXT("HELMR_WORKER_CNI_PROFILE", NULL, cni_profile, ""),
     TEXT("HELMR_WORKER_RUNSC_PATH", NULL, runsc_path, ""),
     TEXT("HELMR_WORKER_RUNC_PATH", NULL, runc_path, ""),
     TEXT("HELMR_WORKER_QEMU_PATH", NULL, qemu_path, ""),
@@ -175,14 +175,39 @@ static bool find_registry_auth(struct worker_settings *set, struct error *err)
     return true;
 }
 
+static bool refuse_profile(const char *profile, const char *why, struct error *err)
+{
+    return error_set(err, ERR_INVALID, "HELMR_WORKER_CNI_PROFILE=%s: %s", profile, why);
+}
+
+bool settings_profile(const char *given, bool is_root, char profile[SETTING_PROFILE],
+                      bool *is_user_open, struct error *err)
+{
+    const bool is_users = strcmp(given, PROFILE_USER) == 0;
+
+    *is_user_open = !is_root && is_users;
+    if (is_root && is_users)
+        return refuse_profile(given, "this is the network of a worker that is not root", err);
+    if (!is_root && given[0] && !is_users)
+        return refuse_profile(given, "a worker that is not root has " PROFILE_USER " or none", err);
+    if (!given[0])
+        given = is_root ? "helmr-v1" : PROFILE_USER_OFF;
+    snprintf(profile, SETTING_PROFILE, "%s", given);
+    return true;
+}
+
 static bool read_network(const struct env *env, struct worker_settings *set, struct error *err)
 {
+    char given[SETTING_PROFILE];
+
     const char *mode = env_text(env, "HELMR_WORKER_NETWORK", "auto");
 
     if (strcmp(mode, "auto") != 0 && strcmp(mode, "none") != 0)
         return error_set(err, ERR_INVALID, "HELMR_WORKER_NETWORK must be auto or none");
     set->network_enabled = strcmp(mode, "auto") == 0;
-    return true;
+    memcpy(given, set->cni_profile, sizeof given);
+    return settings_profile(given, geteuid() == 0, set->cni_profile, &set->is_user_network_open,
+                            err);
 }
 
 bool settings_data_dir(const struct invocation *invocation, char *path, size_t size,

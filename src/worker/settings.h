@@ -6,7 +6,11 @@
 #include "base/secret.h"
 #include "engine/host.h"
 
-enum { SETTING_TEXT = 4096 };
+enum { SETTING_TEXT = 4096, SETTING_PROFILE = 64 };
+
+/* Networks of a worker that is not root: open, and closed. */
+#define PROFILE_USER     "user-v1"
+#define PROFILE_USER_OFF "user-v1-off"
 
 struct worker_settings {
     char data_dir[SETTING_TEXT], work_dir[SETTING_TEXT], images_dir[SETTING_TEXT];
@@ -16,7 +20,7 @@ struct worker_settings {
     char build_engine[32]; /* the same, for builds */
     char roles[64];        /* "run,build" */
     char labels[1024];
-    char cgroup_parent[128], cni_profile[64];
+    char cgroup_parent[128], cni_profile[SETTING_PROFILE];
     char runsc_path[SETTING_TEXT], runc_path[SETTING_TEXT]; /* empty: on PATH */
     char qemu_path[SETTING_TEXT], firecracker_path[SETTING_TEXT], jailer_path[SETTING_TEXT];
     char guest_dir[SETTING_TEXT]; /* kernel and initramfs; empty: beside this program */
@@ -24,6 +28,7 @@ struct worker_settings {
     int64_t jail_id_base;         /* 0: the engine's default */
     char dns[1024], blocked_cidrs[SETTING_TEXT], allowed_cidrs[SETTING_TEXT];
     bool network_enabled;
+    bool is_user_network_open;                             /* the operator named it */
     struct secret bootstrap_token;                         /* unset when a credential exists */
     struct secret checkpoint_key;                          /* 32 bytes: seals checkpoints */
     int64_t vcpus, memory_mib, disk_mib, disk_reserve_mib; /* capacity; 0: the host's */
@@ -40,6 +45,11 @@ bool worker_settings_read(const struct invocation *invocation, struct worker_set
 /* The same without what only matters to a server: for commands on this host. */
 bool worker_settings_read_host(const struct invocation *invocation,
                                struct worker_settings *settings, struct error *err) MUST_USE;
+
+/* Which network sandboxes have, from what was asked for (empty: nothing). Who is not root opens it
+ * by name only. */
+bool settings_profile(const char *given, bool is_root, char profile[SETTING_PROFILE],
+                      bool *is_user_open, struct error *err) MUST_USE;
 
 /* --data-dir, else HELMR_DATA_DIR, else /var/lib/helmr; made absolute. */
 bool settings_data_dir(const struct invocation *invocation, char *path, size_t size,

@@ -121,4 +121,34 @@ TEST(a_wrong_word_for_an_engine_is_refused_by_the_name_of_its_variable)
     CHECK(read_host(&settings));
 }
 
+TEST(who_is_not_root_opens_the_network_by_name_only)
+{
+    static const struct {
+        const char *given;
+        bool is_root;
+        const char *profile; /* NULL: refused */
+        bool is_open;
+    } rows[] = {
+        {"",            true,  "helmr-v1",    false},
+        {"helmr-v1",    true,  "helmr-v1",    false},
+        {"house",       true,  "house",       false},
+        {"user-v1",     true,  NULL,          false},
+        {"",            false, "user-v1-off", false},
+        {"user-v1",     false, "user-v1",     true },
+        {"helmr-v1",    false, NULL,          false},
+        {"user-v1-off", false, NULL,          false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char profile[SETTING_PROFILE] = "";
+        struct error err = {0};
+        bool is_open;
+        bool ok = settings_profile(rows[i].given, rows[i].is_root, profile, &is_open, &err);
+
+        CHECK(ok == (rows[i].profile != NULL));
+        CHECK(!ok || (strcmp(profile, rows[i].profile) == 0 && is_open == rows[i].is_open));
+        CHECK(ok || (err.code == ERR_INVALID && strstr(err.text, "HELMR_WORKER_CNI_PROFILE")));
+    }
+}
+
 TEST_MAIN()

@@ -161,6 +161,7 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
         return error_errno(err, "setrlimit");
     link_init(&worker.link, settings->control_url);
     lease_table_init(&worker.leases);
+    warm_init(&worker.warm);
     capacity_init(&worker.capacity, (struct room){0});
     pthread_mutex_init(&worker.room_lock, NULL);
     pthread_cond_init(&worker.room_grew, NULL);
@@ -180,6 +181,7 @@ bool worker_run(const struct worker_settings *settings, struct error *err)
     image_store_close(worker.images);
     engine_host_close(worker.host);
     lease_table_finish(&worker.leases);
+    warm_finish(&worker.warm);
     capacity_finish(&worker.capacity);
     link_finish(&worker.link);
     if (fine && worker.fenced)

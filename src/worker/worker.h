@@ -18,6 +18,7 @@
 #include "worker/pack_cache.h"
 #include "worker/platform.h"
 #include "worker/settings.h"
+#include "worker/warm.h"
 
 enum { COMPAT_HEX = 2 * BLAKE2B_LEN + 1 };
 
@@ -26,6 +27,7 @@ struct worker {
     struct link link;
     struct lease_table leases;
     struct capacity capacity;
+    struct warm warm;
     struct engine_host *host;
     const struct engine *engine;       /* of runs */
     const struct engine *build_engine; /* of builds; NULL: it takes none */

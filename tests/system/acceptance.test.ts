@@ -14,7 +14,15 @@ const workspaces = "needs workspaces as things of their own (files, exec, PTY)";
 
 const gettingStarted: Row[] = [
   { id: "A1", what: "doctor", by: ["doctor: the doctor finds a machine that can run sandboxes"] },
-  { id: "A2", what: "make dev", skip: `${console_} and its seeded runs` },
+  {
+    id: "A2",
+    what: "make dev, whose helmr up --seed has runs in every status",
+    by: [
+      "tour: has a run in every status, a talk, a schedule and tokens",
+      "tour: has nothing twice after another start",
+      "./Makefile: --seed",
+    ],
+  },
   { id: "A3", what: "/dev/login", skip: `${console_} and its seeded runs` },
   {
     id: "A4",
@@ -267,6 +275,7 @@ const rest: Row[] = [
       "waits: a token is completed once, by its callback address",
       "tokens: a token's own public access token completes it and nothing else",
       "tokens: a link for one answer takes one, and its repetition",
+      "answer: approves, and is worth nothing afterwards",
       "tokens: equal data again is no conflict",
     ],
   },

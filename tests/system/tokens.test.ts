@@ -138,6 +138,7 @@ test("a link for one answer takes one, and its repetition", async () => {
   const scope = { type: "token.complete", token } as const;
   const link = await client.auth.createPublicToken({ scope, maxUses: 1 });
   assert.equal(link.maxUses, 1);
+  assert.equal(link.url, `${url}/answer/${token.id}#${link.publicAccessToken}`);
   const { publicAccessToken } = link;
   const other = await client.tokens.create();
   await assert.rejects(client.tokens.complete(other, 1, { publicAccessToken }), AuthError);

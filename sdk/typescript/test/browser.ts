@@ -18,7 +18,7 @@ function find(): string | undefined {
   return undefined;
 }
 
-const browser = find();
+export const browser = find();
 
 /** Why there is none; false when there is one. */
 export const browserMissing = browser === undefined && "no chromium is installed";

@@ -199,7 +199,7 @@ static bool slot_with_free_link(struct slot *slot, struct error *err)
 {
     char name[IFNAMSIZ];
 
-    for (int from = 0; slot_claim(from, slot, err); from = slot->number + 1) {
+    for (int from = 0; slot_claim(SLOT_DIR, from, slot, err); from = slot->number + 1) {
         snprintf(name, sizeof(name), "hx%d", slot->number);
         if (if_nametoindex(name) == 0)
             return true;

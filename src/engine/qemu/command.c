@@ -104,10 +104,35 @@ static void put_drive(struct writer *writer, const char *name, enum qemu_fd fd, 
     put(writer, "virtio-blk-device,drive=%s,serial=helmr-%s", name, name);
 }
 
-static void put_network(struct writer *writer)
+/* The guest's gateway, which it also asks for names, is QEMU's name server; what QEMU calls the
+ * host is an address that no guest uses. */
+#define USER_NETWORK \
+    "user,id=n0,ipv6=off,net=198.18.0.0/24,dns=198.18.0.1,host=198.18.0.254,dhcpstart=198.18.0.2"
+
+/* Of two filters the later comes first: what was let through goes on behind the one that takes. */
+static void put_frames(struct writer *writer)
 {
+    put(writer, "-chardev");
+    put(writer, "socket,id=fo,fd=%d", QEMU_FD_FRAMES_OUT);
+    put(writer, "-chardev");
+    put(writer, "socket,id=fi,fd=%d", QEMU_FD_FRAMES_IN);
+    put(writer, "-object");
+    put(writer, "filter-redirector,id=back,netdev=n0,queue=rx,indev=fi");
+    put(writer, "-object");
+    put(writer, "filter-redirector,id=away,netdev=n0,queue=rx,outdev=fo");
+}
+
+static void put_network(struct writer *writer, enum qemu_network network)
+{
+    if (network == QEMU_NETWORK_NONE)
+        return;
     put(writer, "-netdev");
-    put(writer, "tap,id=n0,fd=%d", QEMU_FD_TAP);
+    if (network == QEMU_NETWORK_TAP)
+        put(writer, "tap,id=n0,fd=%d", QEMU_FD_TAP);
+    else
+        put(writer, USER_NETWORK "%s", network == QEMU_NETWORK_RESTRICTED ? ",restrict=on" : "");
+    if (network == QEMU_NETWORK_USER)
+        put_frames(writer);
     put(writer, "-device");
     put(writer, "virtio-net-device,netdev=n0,mac=" NETWORK_GUEST_MAC);
 }
@@ -134,8 +159,7 @@ static void put_devices(struct writer *writer, const struct qemu_command *comman
     put(writer, "-device");
     put(writer, "virtserialport,chardev=ch,name=helmr.channel");
     put_all(writer, random, COUNT_OF(random));
-    if (command->has_network)
-        put_network(writer);
+    put_network(writer, command->network);
 }
 
 static void put_control(struct writer *writer, const struct qemu_command *command)

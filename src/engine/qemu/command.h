@@ -20,9 +20,20 @@ enum qemu_fd {
     QEMU_FD_SCRATCH,
     QEMU_FD_BUNDLE,
     QEMU_FD_TAP,
-    QEMU_FD_KERNEL,  /* to boot */
-    QEMU_FD_INITRD,  /* to boot */
-    QEMU_FD_DEVICES, /* to go on from what was saved */
+    QEMU_FD_KERNEL,     /* to boot */
+    QEMU_FD_INITRD,     /* to boot */
+    QEMU_FD_DEVICES,    /* to go on from what was saved */
+    QEMU_FD_FRAMES_OUT, /* what the guest sends, before anything is done with it */
+    QEMU_FD_FRAMES_IN,  /* what of that may go on */
+    QEMU_FD_OWNER,      /* a file of the instance: by it the process is found */
+};
+
+/* Where what a guest sends and receives goes. */
+enum qemu_network {
+    QEMU_NETWORK_NONE,       /* it has no such device */
+    QEMU_NETWORK_TAP,        /* the tap it is given */
+    QEMU_NETWORK_RESTRICTED, /* QEMU's own, which reaches nothing */
+    QEMU_NETWORK_USER,       /* QEMU's own, behind the frames that we let through */
 };
 
 struct qemu_command {
@@ -34,11 +45,11 @@ struct qemu_command {
     bool is_restored; /* goes on from saved devices */
     bool is_asleep;   /* not before the monitor says so */
     bool has_root, has_scratch, has_bundle; /* disks */
-    bool has_network;                       /* by the tap it is given */
-    long tsc_khz;                           /* 0: the guest finds out */
+    enum qemu_network network;
+    long tsc_khz; /* 0: the guest finds out */
 };
 
-enum { QEMU_ARGS_MAX = 80, QEMU_TEXT_MAX = 4096 };
+enum { QEMU_ARGS_MAX = 96, QEMU_TEXT_MAX = 4096 };
 
 struct qemu_args {
     const char *argv[QEMU_ARGS_MAX + 1];

@@ -33,7 +33,7 @@ static const struct qemu_command booted = {
     .has_root = true,
     .has_scratch = true,
     .has_bundle = true,
-    .has_network = true,
+    .network = QEMU_NETWORK_TAP,
     .tsc_khz = 2596128,
 };
 
@@ -100,7 +100,7 @@ TEST(hardware_is_used_only_when_it_is_known_to_work)
     struct error err = {0};
 
     command.is_accelerated = true;
-    command.has_network = false;
+    command.network = QEMU_NETWORK_NONE;
     command.has_root = command.has_scratch = command.has_bundle = false;
     command.tsc_khz = 0;
     CHECK(qemu_command_make(&command, &args, &err));
@@ -110,6 +110,32 @@ TEST(hardware_is_used_only_when_it_is_known_to_work)
     CHECK_STR(value_of(&args, "-append", 0), "quiet panic=-1 reboot=t no_timer_check tsc=reliable "
                                              "nowatchdog cryptomgr.notests helmr.channel=serial "
                                              "helmr.abi=" ABI);
+}
+
+TEST(what_a_guest_sends_without_a_tap_goes_nowhere_or_through_us)
+{
+    struct qemu_command command = booted;
+    struct qemu_args args;
+    struct error err = {0};
+
+    command.network = QEMU_NETWORK_RESTRICTED;
+    CHECK(qemu_command_make(&command, &args, &err));
+    CHECK_STR(value_of(&args, "-netdev", 0),
+              "user,id=n0,ipv6=off,net=198.18.0.0/24,dns=198.18.0.1,host=198.18.0.254,"
+              "dhcpstart=198.18.0.2,restrict=on");
+    CHECK_STR(value_of(&args, "-object", 2), "");
+
+    command.network = QEMU_NETWORK_USER;
+    CHECK(qemu_command_make(&command, &args, &err));
+    CHECK_STR(value_of(&args, "-netdev", 0),
+              "user,id=n0,ipv6=off,net=198.18.0.0/24,dns=198.18.0.1,host=198.18.0.254,"
+              "dhcpstart=198.18.0.2");
+    CHECK_STR(value_of(&args, "-object", 2),
+              "filter-redirector,id=back,netdev=n0,queue=rx,indev=fi");
+    CHECK_STR(value_of(&args, "-object", 3),
+              "filter-redirector,id=away,netdev=n0,queue=rx,outdev=fo");
+    CHECK_STR(value_of(&args, "-chardev", 1), "socket,id=fo,fd=13");
+    CHECK_STR(value_of(&args, "-chardev", 2), "socket,id=fi,fd=14");
 }
 
 TEST(a_machine_without_processors_is_refused)

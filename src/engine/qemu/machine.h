@@ -10,6 +10,7 @@ struct machine {
     bool is_copy; /* the memory is a template's: changed pages are in the process only */
     int folder;   /* where the memory is a file, with what else was saved; -1: it has no name */
     int scratch;  /* its disk, or -1 */
+    struct frames *frames; /* what a guest of a user's worker sends; NULL: nothing can be */
 };
 
 /* Everything up to the running process: memory, disks, network, jail. Without an image the machine

@@ -5,11 +5,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/own.h"
 #include "base/time.h"
 #include "base/wait.h"
 #include "engine/guest_files.h"
 #include "engine/jail.h"
+#include "engine/net/frames.h"
 #include "engine/net/network.h"
 #include "engine/qemu/command.h"
 #include "engine/qemu/machine.h"
@@ -18,17 +20,20 @@
 #include "engine/tsc.h"
 
 enum { CPU_HEADROOM_PERCENT = 10, OVERHEAD_MIB = 384, ACCELERATED_OVERHEAD_MIB = 128, TASKS = 512 };
+enum { RESOLVER_MAX = 16384 };
 
 /* What the process inherits, besides what the instance keeps. */
 struct parts {
     int channel, monitor, output; /* its ends */
     int root, bundle, kernel, initrd, devices;
+    int frames_out, frames_in, owner; /* of a worker that is not root */
 };
 
 static void parts_finish(struct parts *parts)
 {
-    const int all[] = {parts->channel, parts->monitor, parts->output, parts->root,
-                       parts->bundle,  parts->kernel,  parts->initrd, parts->devices};
+    const int all[] = {parts->channel,    parts->monitor,   parts->output, parts->root,
+                       parts->bundle,     parts->kernel,    parts->initrd, parts->devices,
+                       parts->frames_out, parts->frames_in, parts->owner};
 
     for (size_t i = 0; i < COUNT_OF(all); i++)
         auto_close(&all[i]);
@@ -38,6 +43,7 @@ static void machine_destroy(void *arg)
 {
     struct machine *machine = arg;
 
+    frames_close(machine->frames);
     qmp_finish(&machine->qmp);
     auto_close(&machine->memory);
     auto_close(&machine->folder);
@@ -125,7 +131,8 @@ static bool scratch_make(struct instance *instance, const struct sandbox_spec *s
         return true;
     machine->scratch = openat(instance->record.dir_fd, "scratch.img",
                               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (machine->scratch < 0 || fchown(machine->scratch, user, user) < 0)
+    if (machine->scratch < 0 ||
+        (instance->host->is_root && fchown(machine->scratch, user, user) < 0))
         return error_errno(err, "make the machine's disk");
     if (!scratch_source(spec, image, &source, err) ||
         (source >= 0 && !sparse_copy(source, machine->scratch, err)))
@@ -180,6 +187,15 @@ static bool sockets_make(struct instance *instance, struct parts *parts, struct 
     return ring_create(instance->host->service, pair[0], &instance->log, err);
 }
 
+/* By which a guard that has no control groups finds the process. */
+static bool owner_open(const struct instance *instance, struct parts *parts, struct error *err)
+{
+    if (instance->host->is_root)
+        return true;
+    parts->owner = openat(instance->record.dir_fd, "owner", O_RDONLY | O_CLOEXEC);
+    return parts->owner >= 0 || error_errno(err, "open the owner of %s", instance->record.id);
+}
+
 static void fd_add(struct process_spec *process, int ours, int theirs)
 {
     if (ours >= 0)
@@ -203,6 +219,22 @@ static void fds_add(struct process_spec *process, const struct instance *instanc
     fd_add(process, parts->kernel, QEMU_FD_KERNEL);
     fd_add(process, parts->initrd, QEMU_FD_INITRD);
     fd_add(process, parts->devices, QEMU_FD_DEVICES);
+    fd_add(process, parts->frames_out, QEMU_FD_FRAMES_OUT);
+    fd_add(process, parts->frames_in, QEMU_FD_FRAMES_IN);
+    fd_add(process, parts->owner, QEMU_FD_OWNER);
+}
+
+/* Without root a guest that is to have a network has QEMU's, which may reach nothing at all. */
+static enum qemu_network network_of(const struct instance *instance,
+                                    const struct sandbox_spec *spec)
+{
+    const struct engine_host *host = instance->host;
+
+    if (instance->network)
+        return QEMU_NETWORK_TAP;
+    if (host->is_root || !host->has_network || spec->network == NETWORK_OFF)
+        return QEMU_NETWORK_NONE;
+    return host->user_policy ? QEMU_NETWORK_USER : QEMU_NETWORK_RESTRICTED;
 }
 
 static bool command_make(const struct instance *instance, const struct sandbox_spec *spec,
@@ -224,7 +256,7 @@ static bool command_make(const struct instance *instance, const struct sandbox_s
         .has_root = spec->drives.root != NULL,
         .has_scratch = machine_of(instance)->scratch >= 0,
         .has_bundle = spec->drives.bundle != NULL,
-        .has_network = instance->network != NULL,
+        .network = network_of(instance, spec),
         .tsc_khz = host->qemu_is_accelerated || image ? 0 : (long)tsc_khz(),
     };
     return qemu_command_make(&command, args, err);
@@ -234,23 +266,50 @@ static bool command_make(const struct instance *instance, const struct sandbox_s
 static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "MALLOC_ARENA_MAX=1",
                                           NULL};
 
+/* Whom QEMU asks on behalf of its guest. */
+static bool resolver_text(const struct engine_host *host, char **text, struct error *err)
+{
+    AUTO(buf_finish) struct buf made = {.max = RESOLVER_MAX};
+    struct str rest = str_of(host->dns ? host->dns : ""), server;
+
+    if (!host->dns)
+        return file_read("/etc/resolv.conf", RESOLVER_MAX, text, err);
+    while (rest.len > 0 && str_split(&rest, ',', &server)) {
+        if (!buf_append(&made, STR("nameserver "), err) || !buf_append(&made, server, err) ||
+            !buf_append(&made, STR("\n"), err))
+            return false;
+    }
+    if (!buf_append(&made, (struct str){"", 1}, err))
+        return false;
+    *text = alloc_text(made.bytes);
+    return true;
+}
+
 static bool process_launch(struct instance *instance, const struct qemu_args *args,
                            const struct parts *parts, struct error *err)
 {
+    const struct engine_host *host = instance->host;
     AUTO(jail_close) struct jail jail = {.worker = -1};
+    AUTO_FREE char *resolver = NULL;
     struct process_spec process = {
         .argv = args->argv,
         .env = environment,
         .cwd = "/",
         .new_session = true,
-        .new_pids = true,
-        .prepare = jail_enter,
+        .new_pids = host->is_root || host->has_spaces,
+        .new_user = host->has_spaces,
+        .prepare = host->is_root ? jail_enter : jail_enter_user,
         .prepare_arg = &jail,
     };
 
-    if (!jail_open(&jail, &instance->host->cgroups, instance->launch_group, instance_user(instance),
-                   err))
+    if (!(host->is_root ? jail_open(&jail, &host->cgroups, instance->launch_group,
+                                    instance_user(instance), err)
+                        : jail_open_user(&jail, host->has_spaces, err)))
         return false;
+    jail.keeps_network = machine_of(instance)->frames != NULL;
+    if (jail.keeps_network && !resolver_text(host, &resolver, err))
+        return false;
+    jail.resolver = resolver;
     jail.is_accelerated = instance->host->qemu_is_accelerated;
     fds_add(&process, instance, parts);
     return process_start(&process, &instance->process, err) &&
@@ -271,10 +330,14 @@ static bool limits_set(struct instance *instance, const struct sandbox_spec *spe
 }
 
 static bool network_open(struct instance *instance, const struct sandbox_spec *spec,
-                         struct error *err)
+                         struct parts *parts, struct error *err)
 {
     struct network_pool *pool = instance->host->networks;
+    struct engine_host *host = instance->host;
 
+    if (network_of(instance, spec) == QEMU_NETWORK_USER)
+        return frames_open(host->service, host->user_policy, &machine_of(instance)->frames,
+                           &parts->frames_out, &parts->frames_in, err);
     return spec->network == NETWORK_OFF || !pool ||
            network_take(pool, spec, NETWORK_TAP, &instance->network, err) ||
            error_wrap(err, "network");
@@ -291,7 +354,10 @@ bool machine_launch(struct instance *instance, const struct sandbox_spec *spec,
                           .bundle = -1,
                           .kernel = -1,
                           .initrd = -1,
-                          .devices = -1};
+                          .devices = -1,
+                          .frames_out = -1,
+                          .frames_in = -1,
+                          .owner = -1};
     struct machine *machine = alloc(sizeof(*machine));
     struct qemu_args args;
 
@@ -300,10 +366,10 @@ bool machine_launch(struct instance *instance, const struct sandbox_spec *spec,
     instance->machine_destroy = machine_destroy;
     if (spec->deadline_ms && time_boot_ms() >= spec->deadline_ms)
         return error_set(err, ERR_TIMEOUT, "the deadline passed before the start");
-    return limits_set(instance, spec, err) && network_open(instance, spec, err) &&
+    return limits_set(instance, spec, err) && network_open(instance, spec, &parts, err) &&
            memory_open(machine, spec, image, err) && scratch_make(instance, spec, image, err) &&
            files_open(instance, spec, image, &parts, err) && sockets_make(instance, &parts, err) &&
-           command_make(instance, spec, image, &args, err) &&
+           owner_open(instance, &parts, err) && command_make(instance, spec, image, &args, err) &&
            process_launch(instance, &args, &parts, err);
 }
 

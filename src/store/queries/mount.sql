@@ -42,9 +42,9 @@ WHERE id = (SELECT r.workspace_id FROM runs r WHERE r.id = $1) RETURNING fencing
 -- name: run_set_generation (run, generation)
 UPDATE runs SET fencing_generation = $2 WHERE id = $1;
 
--- name: mount_to_queue (id) -> environment_id, group_id, lane_id, created_ms, cpu_millis, memory_mib, disk_mib, arch
+-- name: mount_to_queue (id) -> environment_id, group_id, lane_id, created_ms, cpu_millis, memory_mib, disk_mib, arch, network
 SELECT m.environment_id, e.group_id, m.lane_id, m.created_ms, s.cpu_millis, s.memory_mib,
-    s.disk_mib, s.arch
+    s.disk_mib, s.arch, s.network
 FROM mounts m
 JOIN environments e ON e.id = m.environment_id
 JOIN workspaces w ON w.id = m.workspace_id

@@ -92,7 +92,7 @@ FROM (SELECT r.lane_id, r.shape_id, r.id, r.score_ms FROM ready r
     ORDER BY r.score_ms, r.id LIMIT 1) f
 JOIN lanes n ON n.id = f.lane_id;
 
--- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, mounts) -> id, kind, subject_id, lane_id, environment_id, ttl_ms
+-- name: claim_next (group, runs, builds, cpu, memory, disk, grade, arch, resumes, compat, key_id, mounts, rules) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, score_ms, rejected_by, shape_id, live
 -- The environment with the fewest live leases among those with an item that fits; in it the
 -- smallest score. A shape is one step, however many items and lanes it has; leases are counted
 -- only where environments compete.
@@ -102,19 +102,46 @@ WITH firsts AS MATERIALIZED (
         ORDER BY h.score_ms, h.ready_id LIMIT 1) AS ready_id
     FROM environments e JOIN shapes s ON s.environment_id = e.id
     WHERE e.group_id = $1 AND e.min_grade <= $7
-        AND ((s.kind = 'run' AND CAST($2 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT)))
+        AND ((s.kind = 'run' AND CAST($2 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT))
+                AND s.compat IN ('', CAST($13 AS TEXT)))
             OR (s.kind = 'build' AND CAST($3 AS BIGINT) = 1)
-            OR (s.kind = 'mount' AND CAST($12 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT)))
+            OR (s.kind = 'mount' AND CAST($12 AS BIGINT) = 1 AND s.arch IN ('', CAST($8 AS TEXT))
+                AND s.compat IN ('', CAST($13 AS TEXT)))
             OR (s.kind = 'resume' AND CAST($9 AS BIGINT) = 1 AND s.compat = $10
                 AND s.key_id = $11))
         AND s.cpu_millis <= $4 AND s.memory_mib <= $5 AND s.disk_mib <= $6),
 rivals AS MATERIALIZED (
     SELECT count(DISTINCT environment_id) AS n FROM firsts WHERE ready_id IS NOT NULL)
-SELECT r.id, r.kind, r.subject_id, r.lane_id, f.environment_id, r.ttl_ms
+SELECT r.id, r.kind, r.subject_id, r.lane_id, f.environment_id, r.ttl_ms, r.score_ms,
+    (SELECT CASE WHEN l.state = 'rejected' THEN l.worker_id END FROM leases l
+        WHERE l.subject_kind = CASE WHEN r.kind = 'resume' THEN 'run' ELSE r.kind END
+            AND l.subject_id = r.subject_id ORDER BY l.sequence DESC LIMIT 1), r.shape_id,
+    CASE WHEN (SELECT n FROM rivals) > 1 THEN (SELECT count(*) FROM leases l
+        WHERE l.environment_id = f.environment_id AND l.live = 1) ELSE 0 END AS live
 FROM firsts f
 JOIN ready r ON r.id = f.ready_id
-ORDER BY CASE WHEN (SELECT n FROM rivals) > 1 THEN (SELECT count(*) FROM leases l
-    WHERE l.environment_id = f.environment_id AND l.live = 1) ELSE 0 END, r.score_ms, r.id LIMIT 1;
+ORDER BY live, r.score_ms, r.id LIMIT 8;
+
+-- name: claim_equals (shape, score) -> id, kind, subject_id, lane_id, environment_id, ttl_ms, bundle, checkpoint_id, image
+-- What comes in one shape at the same score, and what a worker may have ready for it.
+SELECT r.id, r.kind, r.subject_id, r.lane_id, s.environment_id, r.ttl_ms, d.bundle_digest,
+    (SELECT w.checkpoint_id FROM waits w WHERE w.run_id = u.id AND w.suspension = 'resume_pending'),
+    b.image_digest
+FROM heads h
+JOIN ready r ON r.id = h.ready_id
+JOIN shapes s ON s.id = h.shape_id
+LEFT JOIN runs u ON u.id = r.subject_id
+LEFT JOIN deployments d ON d.id = u.deployment_id
+LEFT JOIN deployment_tasks t ON t.id = u.deployment_task_id
+LEFT JOIN deployment_sandboxes b ON b.id = t.deployment_sandbox_id
+WHERE h.shape_id = $1 AND h.is_open = 1 AND h.score_ms = $2
+ORDER BY h.ready_id LIMIT 8;
+
+-- name: group_has_work (group) -> n
+-- Whether anything may be given out, to whomever.
+SELECT count(*) FROM (SELECT s.id FROM environments e JOIN shapes s ON s.environment_id = e.id
+    WHERE e.group_id = $1
+        AND EXISTS (SELECT 1 FROM heads h WHERE h.shape_id = s.id AND h.is_open = 1) LIMIT 1) w;
 
 -- name: claim_check (ready, limit, lane) -> is_there, has_place
 -- Under the lane's lock: what was found may have been taken, or its lane filled, meanwhile.
@@ -128,9 +155,9 @@ SELECT (SELECT count(*) FROM runs WHERE id = $1 AND state = 'queued')
     + (SELECT count(*) FROM deployments WHERE id = $1 AND state = 'queued')
     + (SELECT count(*) FROM mounts WHERE id = $1 AND state = 'mounting' AND lease_id IS NULL);
 
--- name: run_to_queue (run) -> environment_id, lane_id, score_ms, ttl_ms, cpu_millis, memory_mib, disk_mib, arch
+-- name: run_to_queue (run) -> environment_id, lane_id, score_ms, ttl_ms, cpu_millis, memory_mib, disk_mib, arch, network
 SELECT r.environment_id, r.lane_id, r.score_ms, CASE WHEN r.started_ms IS NULL THEN r.expires_ms END,
-    s.cpu_millis, s.memory_mib, s.disk_mib, s.arch
+    s.cpu_millis, s.memory_mib, s.disk_mib, s.arch, s.network
 FROM runs r
 JOIN deployment_tasks t ON t.id = r.deployment_task_id
 JOIN deployment_sandboxes s ON s.id = t.deployment_sandbox_id

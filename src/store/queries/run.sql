@@ -1,8 +1,8 @@
--- name: run_start_find (environment, deployment, task, queue, concurrency_key) -> project_id, group_id, min_grade, deployment_id, deployment_version, deployment_state, task_row_id, accepts_payload, max_duration_seconds, task_queue, ttl_ms, retry_policy, secrets, sandbox_id, fingerprint, cpu_millis, memory_mib, disk_mib, arch, queue_name, concurrency_limit, lane_id, max_live
+-- name: run_start_find (environment, deployment, task, queue, concurrency_key) -> project_id, group_id, min_grade, deployment_id, deployment_version, deployment_state, task_row_id, accepts_payload, max_duration_seconds, task_queue, ttl_ms, retry_policy, secrets, sandbox_id, fingerprint, cpu_millis, memory_mib, disk_mib, arch, queue_name, concurrency_limit, lane_id, max_live, network
 SELECT e.project_id, e.group_id, e.min_grade, d.id, d.version, d.state, t.id,
     t.accepts_payload, t.max_duration_seconds, t.queue, t.ttl_ms, t.retry_policy, t.secrets,
     s.sandbox_id, s.fingerprint, s.cpu_millis, s.memory_mib, s.disk_mib, s.arch,
-    q.name, q.concurrency_limit, n.id, n.max_live
+    q.name, q.concurrency_limit, n.id, n.max_live, s.network
 FROM environments e
 LEFT JOIN deployments d ON d.id = coalesce(CAST($2 AS TEXT), e.current_deployment_id)
 LEFT JOIN deployment_tasks t ON t.deployment_id = d.id AND t.task_id = $3
@@ -15,8 +15,14 @@ LEFT JOIN lanes n ON n.environment_id = e.id AND n.kind = 'run'
         ELSE CAST($5 AS TEXT) END
 WHERE e.id = $1;
 
--- name: task_is_known (environment, task) -> one
-SELECT 1 FROM deployment_tasks WHERE environment_id = $1 AND task_id = $2 LIMIT 1;
+-- name: task_is_known (environment, task, deployment) -> n, n_before
+-- Deployments that have the task, and those of them that are older than this one or were current.
+SELECT count(*), count(CASE WHEN b.state = 'deployed'
+    AND (b.promoted_ms IS NOT NULL OR b.created_ms < d.created_ms) THEN 1 END)
+FROM deployment_tasks t
+JOIN deployments b ON b.id = t.deployment_id
+JOIN deployments d ON d.id = $3
+WHERE t.environment_id = $1 AND t.task_id = $2;
 
 -- name: lane_upsert (id, environment, kind, queue, concurrency_key, max_live, now) -> id
 INSERT INTO lanes (id, environment_id, kind, queue, concurrency_key, max_live, used_ms)
@@ -163,7 +169,7 @@ ON CONFLICT (environment_id, route, key) DO UPDATE SET fingerprint = excluded.fi
     expires_ms = excluded.expires_ms
 WHERE idempotency.expires_ms <= excluded.created_ms;
 
--- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib
-SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib
+-- name: run_queued_needs (run) -> group_id, cpu_millis, memory_mib, disk_mib, compat
+SELECT e.group_id, s.cpu_millis, s.memory_mib, s.disk_mib, s.compat
 FROM ready y JOIN shapes s ON s.id = y.shape_id JOIN environments e ON e.id = s.environment_id
 WHERE y.subject_id = $1;

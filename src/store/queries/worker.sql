@@ -29,10 +29,10 @@ UPDATE workers SET state = $4, capabilities = $5, engine = $6, grade = $7, accel
     checkpoint_key_id = $13
 WHERE id = $1 AND epoch = $2 AND state = $3;
 
--- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message, roles, compat, checkpoint_key_id
+-- name: worker_get (id) -> id, group_id, state, epoch, grade, arch, oldest_message, roles, compat, checkpoint_key_id, capabilities
 SELECT w.id, w.group_id, w.state, w.epoch, w.grade, w.arch,
     (SELECT min(m.cursor) FROM worker_messages m WHERE m.worker_id = w.id), w.roles, w.compat,
-    w.checkpoint_key_id
+    w.checkpoint_key_id, w.capabilities
 FROM workers w WHERE w.id = $1;
 
 -- name: worker_beat (id, epoch, number, free, paused, quarantined, now) -> state

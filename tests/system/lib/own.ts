@@ -3,16 +3,18 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Between } from "./between.ts";
 import { patience } from "./engine.ts";
 import { leftovers } from "./host.ts";
 import { Installation } from "./installation.ts";
 import type { Place } from "./installation.ts";
+import type { Ordinary } from "./ordinary.ts";
 import { Part } from "./part.ts";
 import type { Scope } from "./scope.ts";
 
@@ -44,7 +46,7 @@ async function answers(url: string): Promise<boolean> {
 export const ready = (url: string): Promise<void> =>
   until("a ready server", () => answers(`${url}/readyz`));
 
-async function ownerSession(url: string): Promise<string> {
+export async function ownerSession(url: string): Promise<string> {
   const login = await fetch(`${url}/api/auth/dev/login`, { method: "POST" });
   const cookie = login.headers.get("set-cookie")?.split(";")[0] ?? "";
   return cookie.slice(cookie.indexOf("=") + 1);
@@ -57,7 +59,7 @@ const scopes = ["runs:create", "runs:read", "runs:manage", "tasks:deploy", "secr
   ["create", "read", "manage"].flatMap((what) => [`workspace-exec:${what}`, `workspace-pty:${what}`]),
 );
 
-async function makeKey(url: string, session: string): Promise<string> {
+export async function makeKey(url: string, session: string): Promise<string> {
   const answer = await fetch(`${url}/api/api-keys`, {
     method: "POST",
     headers: { authorization: `Bearer ${session}`, "content-type": "application/json" },
@@ -88,6 +90,9 @@ export interface WorkerOptions {
   readonly env?: Record<string, string>;
   /** Without any image in its store. */
   readonly isBare?: boolean;
+  /** Whose process it is, and in which network namespace; root's in the host's when left out. */
+  readonly user?: Ordinary;
+  readonly netns?: string;
 }
 
 export class Worker extends Part {
@@ -96,13 +101,18 @@ export class Worker extends Part {
   starts = 0;
 
   constructor(options: WorkerOptions, dataDir: string, common: NodeJS.ProcessEnv) {
-    const { name = "worker", env = {}, isBare = false } = options;
+    const { name = "worker", env = {}, isBare = false, user, netns } = options;
     const workDir = `${dataDir}/${name}`;
     const own = { HELMR_WORKER_WORK_DIR: workDir, HELMR_WORKER_RESOURCE_ID: name, ...env };
-    super(binary, ["worker"], { ...common, ...own }, `${dataDir}/own.log`);
+    const images = { HELMR_WORKER_IMAGES_DIR: `${workDir}/images` };
+    const all = user ? { ...user.env(workDir, common), ...images } : common;
+    const [file, ...words] = user ? [...user.prefix(netns), binary] : [binary];
+    super(file as string, [...words, "worker"], { ...all, ...own }, `${dataDir}/own.log`);
     this.name = name;
     this.workDir = workDir;
-    if (!isBare) giveBaseImages(workDir);
+    if (user) user.folder(workDir);
+    if (!isBare && user) user.giveBaseImage(workDir);
+    if (!isBare && !user) giveBaseImages(workDir);
   }
 
   override start(): void {
@@ -162,9 +172,17 @@ export class Own extends Installation {
   }
 }
 
+/** Workers of other users reach the server, too. */
+function shareSocket(socket: string): void {
+  chmodSync(dirname(socket), 0o711);
+  chmodSync(socket, 0o666);
+}
+
 /** Lives as long as the test or the suite that `t` belongs to. */
 export async function startOwn(t: Scope, options: OwnOptions = {}): Promise<Own> {
   const dataDir = mkdtempSync(`${tmpdir()}/helmr-own-`);
+  const hasUsers = options.workers?.some(({ user }) => user);
+  if (hasUsers) chmodSync(dataDir, 0o711);
   const url = `http://127.0.0.1:${await freePort()}`;
   const socket = `${dataDir}/run/server.sock`;
   const common = {
@@ -190,6 +208,7 @@ export async function startOwn(t: Scope, options: OwnOptions = {}): Promise<Own>
     assert.ok(server.isRunning, readFileSync(`${dataDir}/own.log`, "utf8"));
     return answers(`${url}/readyz`);
   });
+  if (hasUsers) shareSocket(socket);
   workers.forEach((worker) => worker.start());
   const session = await ownerSession(url);
   const apiKey = await makeKey(url, session);

@@ -82,7 +82,7 @@ const spares = (own: Own): string[] =>
 /* What a worker has for itself: the process that watches over it, and its spare instances. The
  * processes of a sandbox name it in full, or by the end of its id. */
 function isSpare(own: Own, found: string): boolean {
-  if (/^process: .* guard helmr /.test(found)) return true;
+  if (/^process: .* guard (groups helmr|folder) /.test(found)) return true;
   return spares(own).some((id) => found.includes(id) || found.includes(id.slice(-12)));
 }
 
