@@ -133,7 +133,7 @@ bool guest_capture(struct guest *guest, const char *since, const char *mark, gue
                                       str_of(since), str_of(mark)};
 
     blake2b_init(&capture.hash, (struct str){0});
-    if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
+    if (!channel_open_tree(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
         return false;
     guest->capture = &capture;
     bool fine = guest_send(guest, MESSAGE_CAPTURE, &message, err) &&
