@@ -204,9 +204,13 @@ static void pump(struct connection *connection)
         take_last_words(connection);
         return;
     }
-    if (!collect_frames(line) ||
-        output_send(&line->output, &connection->transport) == OUTPUT_BROKEN) {
+    if (!collect_frames(line)) {
         connection_close(connection);
+        return;
+    }
+    if (output_send(&line->output, &connection->transport) == OUTPUT_BROKEN) {
+        desert(connection);
+        take_last_words(connection);
         return;
     }
     if (is_over(connection)) {
