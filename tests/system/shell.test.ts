@@ -66,10 +66,12 @@ test("a shell has the size of the terminal, follows it, and ends with its code",
   screen.enter("printf '\\033[38;2;10;200;30mgreen\\033[0m plain\\n'");
   await screen.shows(/^green plain$/m);
   assert.match(screen.coloured, /38;2;10;200;30mgreen/);
-  screen.enter("sleep 1000");
+  screen.enter("echo as''leep; sleep 1000");
+  await screen.shows(/^asleep$/m);
   screen.press("C-c");
-  screen.enter("echo $?");
-  await screen.shows(/^130$/m);
+  await screen.shows(/\^C/);
+  screen.enter("echo code=$?");
+  await screen.shows(/code=130$/m);
   screen.enter("exit 7");
   await screen.shows(/^\[code 7\]$/m);
 });
