@@ -92,7 +92,8 @@ bool process_apply(struct tx *tx, struct process_row *process, const struct proc
         return true;
     /* What it was sent before it began is with it now; what it was not sent, it will never need. */
     if (!write_move(tx, process, change, after, is_live, err) ||
-        !STORE(tx, &process_input_forget, NULL, NULL, err, V_TEXT(process->id)))
+        (!process->has_begun &&
+         !STORE(tx, &process_input_forget, NULL, NULL, err, V_TEXT(process->id))))
         return false;
     process->state = str_of(after);
     process->is_live = is_live;
