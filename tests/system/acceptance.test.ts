@@ -253,7 +253,15 @@ const rest: Row[] = [
     by: ["fork: a branch for each answer", "fork: what differs between two branches is shown"],
   },
   { id: "H2", what: "login, whoami, logout", by: ["accounts: login shows a code, waits for a browser"] },
-  { id: "H3", what: "workspace shell", skip: "needs a test that sits at a terminal of a workspace" },
+  {
+    id: "H3",
+    what: "workspace shell",
+    by: [
+      "shell: a shell has the size of the terminal, follows it, and ends with its code",
+      "shell: the connection is cut in the middle of output, and not a byte is lost or doubled",
+      "shell: one detaches and comes back, and two see the same",
+    ],
+  },
   {
     id: "H4",
     what: "events and logs over cut connections",
