@@ -299,7 +299,7 @@ static bool run_pipe(const char *unused, int64_t n_bytes, struct error *err)
     return true;
 }
 
-static int compare_times(const void *a, const void *b)
+static int by_time(const void *a, const void *b)
 {
     const int64_t *one = a, *other = b;
 
@@ -324,142 +324,7 @@ static bool run_echo(const char *unused, int64_t n, struct error *err)
             return error_errno(err, "typing");
         times[i] = time_boot_ns() - begun;
     }
-    qsort(times_us, n, sizeof *times_us, compare_times);
-    printf("{\"commits\":%zu,\"per_second\":%.1f,\"p50_ms\":%.3f,\"p99_ms\":%.3f}\n", n,
-           (double)n * 1e9 / (double)(now - begun), times_us[n / 2] / 1e3,
-           times_us[n * 99 / 100] / 1e3);
-    return true;
-}
-
-/* The pragmas are the store's own, so that a commit means the same. */
-static bool open_database(struct commits *commits, const char *path, struct error *err)
-{
-    if (sqlite3_open_v2(path, &commits->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK)
-        return fail(commits, path, err);
-    return script(commits,
-                  "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                  "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
-                  "PRAGMA trusted_schema = OFF;",
-                  err);
-}
-
-/* A record as the newest one is, with an id and a sequence of its own. */
-static bool append_one(struct commits *commits, struct error *err)
-{
-    sqlite3_stmt *insert = commits->statements[0].insert;
-
-    id_make(commits->new[0]);
-    if (sqlite3_bind_text(insert, 1, commits->new[0], -1, SQLITE_STATIC) != SQLITE_OK ||
-        !script(commits, "BEGIN IMMEDIATE", err))
-        return fail(commits, "bind", err);
-    bool ok = sqlite3_step(insert) == SQLITE_DONE;
-    if (!ok)
-        fail(commits, "insert", err);
-    sqlite3_reset(insert);
-    return ok && script(commits, "COMMIT", err);
-}
-
-static bool run_records(const char *path, int64_t seconds, struct error *err)
-{
-    static const char insert[] =
-        "INSERT INTO stream_records (stream_id, sequence, id, data, content_type, correlation_id,"
-        " idempotency_key, fingerprint, written_by, created_ms)"
-        " SELECT stream_id, sequence + 1, ?1, data, content_type, correlation_id,"
-        " idempotency_key, fingerprint, written_by, created_ms"
-        " FROM stream_records ORDER BY sequence DESC LIMIT 1";
-    struct commits commits = {0};
-
-    if (!open_database(&commits, path, err))
-        return false;
-    if (sqlite3_prepare_v2(commits.db, insert, -1, &commits.statements[0].insert, NULL) !=
-        SQLITE_OK)
-        return fail(&commits, insert, err);
-    return commit_for(&commits, append_one, seconds, err);
-}
-
-static bool run_commits(const char *path, int64_t seconds, struct error *err)
-{
-    struct commits commits = {0};
-
-    if (!open_database(&commits, path, err))
-        return false;
-    for (size_t i = 0; i < COUNT_OF(sources); i++)
-        if (!prepare(&commits, i, err))
-            return false;
-    find_fresh(&commits);
-    return commit_for(&commits, commit_one, seconds, err);
-}
-
-static void write_bytes(int fd, int64_t left)
-{
-    static char block[PIPE_BLOCK];
-
-    memset(block, 'x', sizeof block);
-    while (left > 0) {
-        ssize_t sent = write(fd, block, left < PIPE_BLOCK ? (size_t)left : PIPE_BLOCK);
-
-        if (sent < 0)
-            _exit(1);
-        left -= sent;
-    }
-    _exit(0);
-}
-
-static bool run_pipe(const char *unused, int64_t n_bytes, struct error *err)
-{
-    static char block[PIPE_BLOCK];
-    int64_t begun = time_boot_ns(), total = 0;
-    int ends[2];
-
-    (void)unused;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return error_errno(err, "pipe2");
-    pid_t child = fork();
-    if (child < 0)
-        return error_errno(err, "fork");
-    if (child == 0)
-        write_bytes(ends[1], n_bytes);
-    close(ends[1]);
-    for (ssize_t got; (got = read(ends[0], block, sizeof block)) > 0;)
-        total += got;
-    close(ends[0]);
-    waitpid(child, NULL, 0);
-    if (total != n_bytes)
-        return error_set(err, ERR_INTERNAL, "the pipe lost bytes");
-    printf("{\"bytes\":%lld,\"seconds\":%.4f}\n", (long long)total,
-           (double)(time_boot_ns() - begun) / 1e9);
-    return true;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    const int64_t *one = a, *other = b;
-
-    return (*one > *other) - (*one < *other);
-}
-
-static bool run_echo(const char *unused, int64_t n, struct error *err)
-{
-    AUTO_FD int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    AUTO_FREE int64_t *times = alloc((size_t)(n > 0 ? n : 1) * sizeof *times);
-    char shown;
-
-    (void)unused;
-    if (n <= 0 || terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
-        return error_errno(err, "opening a terminal");
-    AUTO_FD int other = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (other < 0)
-        return error_errno(err, "opening the terminal's other end");
-    for (int64_t i = 0; i < n; i++) {
-        int64_t begun = time_boot_ns();
-        if (write(terminal, "x", 1) != 1 || read(terminal, &shown, 1) != 1)
-            return error_errno(err, "typing");
-        times[i] = time_boot_ns() - begun;
-        while (typed[0] != 'x' && shown != '\n' && read(terminal, &shown, 1) == 1)
-            ;
-    }
-    qsort(times, (size_t)n, sizeof *times, compare_times);
+    qsort(times, (size_t)n, sizeof *times, by_time);
     printf("{\"p50_ms\":%.5f}\n", (double)times[n / 2] / 1e6);
     return true;
 }

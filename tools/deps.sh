@@ -9,7 +9,7 @@ meson ninja-build ccache clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-d
 node-llhttp libcurl4-openssl-dev libjansson-dev libsqlite3-dev libpq-dev libssl-dev
 libwslay-dev libsodium-dev libarchive-dev libzstd-dev libmnl-dev libdeflate-dev libext2fs-dev
 e2fsprogs runsc runc qemu-system-x86 lz4 nftables iproute2 mmdebstrap postgresql tzdata openssl sslscan testssl.sh gdb faketime
-docker-registry apache2-utils skopeo umoci buildah chromium-headless-shell zsh fish mandoc"
+docker-registry apache2-utils skopeo umoci buildah chromium-headless-shell zsh fish mandoc tmux"
 
 missing=""
 for package in $packages; do

@@ -1,5 +1,7 @@
 #include "blob/tree_writer.h"
 
+#include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -34,8 +36,8 @@ struct tree_writer {
     struct folder *top;
     size_t depth; /* of the top; the root has 0 */
     struct buf contents;
-    struct blake2b hash;
-    struct arena arena; /* of the groups */
+    crypto_generichash_state hash; /* BLAKE2b, faster than the one that guests have */
+    struct arena arena;            /* of the groups */
     struct group *groups;
     size_t n_groups, groups_room;
     uint64_t n_entries, n_bytes;
@@ -61,8 +63,11 @@ static void drop_folder(struct tree_writer *writer)
 
 struct tree_writer *tree_writer_create(const struct tree_plan *plan)
 {
-    struct tree_writer *writer = alloc(sizeof *writer);
+    /* The hash wants more than malloc gives. */
+    struct tree_writer *writer = aligned_alloc(_Alignof(struct tree_writer), sizeof *writer);
 
+    if (!writer)
+        abort();
     *writer = (struct tree_writer){
         .store = tree_store_create(plan),
         .base = plan->base,
@@ -321,7 +326,7 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
         .is_opaque = given->is_opaque,
         .is_cover = given->is_cover,
     };
-    blake2b_init(&writer->hash, (struct str){0});
+    crypto_generichash_init(&writer->hash, NULL, 0, BLAKE2B_LEN);
     if (given->kind == TREE_DIRECTORY) {
         open_folder(writer);
         writer->depth++;
@@ -333,7 +338,7 @@ static void end_file(struct tree_writer *writer)
 {
     struct node_entry *entry = last_entry(writer->top);
 
-    blake2b_final(&writer->hash, entry->digest);
+    crypto_generichash_final(&writer->hash, entry->digest, BLAKE2B_LEN);
     entry->chunks = tree_store_take(writer->store, &writer->top->arena, &entry->n_chunks);
     note_group(writer, entry);
 }
@@ -342,7 +347,7 @@ bool tree_writer_bytes(void *arg, struct str bytes, bool is_last, struct error *
 {
     struct tree_writer *writer = arg;
 
-    blake2b_update(&writer->hash, bytes);
+    crypto_generichash_update(&writer->hash, (const uint8_t *)bytes.ptr, bytes.len);
     do {
         struct str piece = {bytes.ptr, bytes.len < CHUNK_MAX ? bytes.len : CHUNK_MAX};
         bool is_end = is_last && piece.len == bytes.len;

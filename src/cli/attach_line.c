@@ -246,12 +246,16 @@ static void greet(struct attached *attached)
         attach_line_drop(attached);
 }
 
+static void answer_finish(struct http_answer *answer)
+{
+    buf_finish(&answer->body);
+}
+
 bool attach_line_open(struct attached *attached, struct error *err)
 {
     static const struct websocket_events events = {.message = on_message};
     static const char *const headers[] = {API_VERSION_HEADER, CLI_VERSION_HEADER, NULL};
-    AUTO(buf_finish) struct buf body = {.max = REFUSAL_MAX};
-    struct http_answer answer = {.body = body};
+    AUTO(answer_finish) struct http_answer answer = {.body.max = REFUSAL_MAX};
     struct api *api = attached->attach->api;
     struct websocket_dial dial = {
         .path = arena_printf(&api->arena, "%s/attach?cursor=%lld", path_of(attached),
@@ -263,7 +267,6 @@ bool attach_line_open(struct attached *attached, struct error *err)
     bool ok =
         websocket_client_open(api->client, &dial, &events, attached, &attached->line, &answer, err);
 
-    body = answer.body;
     if (!ok)
         return refused(attached, &answer, err);
     greet(attached);

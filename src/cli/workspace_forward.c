@@ -122,7 +122,7 @@ bool workspace_forward_command(const struct invocation *invocation, int *exit_co
     AUTO(api_finish) struct api api = {0};
     struct forward forward = {.api = &api};
     AUTO_FD int listener = -1;
-    uint16_t local, port;
+    uint16_t local = 0, port = 0;
 
     if (!read_ports(invocation->args[1], &local, &port, err) ||
         !api_open(invocation, API_ANY, NULL, &api, err) || !listen_on(&local, &listener, err))

@@ -136,7 +136,7 @@ bool workspace_pty_connect_command(const struct invocation *invocation, int *exi
            connect_to(&api, invocation, invocation->args[1], exit_code, err);
 }
 
-bool workspace_pty_create_command(const struct invocation *invocation, int *exit_code UNUSED,
+bool workspace_pty_create_command(const struct invocation *invocation, int *exit_code,
                                   struct error *err)
 {
     static const struct field labels[] = {
@@ -146,12 +146,13 @@ bool workspace_pty_create_command(const struct invocation *invocation, int *exit
     AUTO(api_finish) struct api api = {0};
     struct str object = {0};
 
+    *exit_code = 0;
     return api_open(invocation, API_ANY, NULL, &api, err) &&
            create(&api, invocation, &object, err) &&
            output_object(&api, invocation, object, labels, COUNT_OF(labels), err);
 }
 
-bool workspace_pty_close_command(const struct invocation *invocation, int *exit_code UNUSED,
+bool workspace_pty_close_command(const struct invocation *invocation, int *exit_code,
                                  struct error *err)
 {
     static const struct field fields[] = {
@@ -166,10 +167,11 @@ bool workspace_pty_close_command(const struct invocation *invocation, int *exit_
                   STR("{}"), &object, err))
         return false;
     output_row(&api, invocation, object, fields, COUNT_OF(fields));
+    *exit_code = 0;
     return true;
 }
 
-bool workspace_pty_list_command(const struct invocation *invocation, int *exit_code UNUSED,
+bool workspace_pty_list_command(const struct invocation *invocation, int *exit_code,
                                 struct error *err)
 {
     static const struct field columns[] = {
@@ -181,6 +183,7 @@ bool workspace_pty_list_command(const struct invocation *invocation, int *exit_c
     };
     AUTO(api_finish) struct api api = {0};
 
+    *exit_code = 0;
     return api_open(invocation, API_ANY, NULL, &api, err) &&
            output_list(&api, invocation,
                        &(struct listing){

@@ -84,6 +84,16 @@ static bool set_limits(struct error *err)
     return write_word("/proc/self/oom_score_adj", "-1000", err);
 }
 
+/* The kernel allows what would suit a small machine of many users. One that lacks it watches fewer
+ * directories, and tells whole trees where it could tell differences. */
+static void widen_watches(void)
+{
+    struct error ignored;
+
+    (void)!write_word("/proc/sys/fs/inotify/max_user_watches", "1048576", &ignored);
+    (void)!write_word("/proc/sys/fs/inotify/max_queued_events", "262144", &ignored);
+}
+
 static bool read_line(struct boot *boot, struct error *err)
 {
     if (!file_read("/proc/cmdline", COMMAND_LINE_MAX, &boot->command_line, err) ||
@@ -98,8 +108,10 @@ static bool read_line(struct boot *boot, struct error *err)
 bool boot_begin(struct boot *boot, struct error *err)
 {
     *boot = (struct boot){0};
-    return enter_root(err) && mount_places(err) && open_stdio(err) && set_limits(err) &&
-           read_line(boot, err) &&
+    if (!enter_root(err) || !mount_places(err) || !open_stdio(err) || !set_limits(err))
+        return false;
+    widen_watches();
+    return read_line(boot, err) &&
            modules_each("/modules", boot->line.transport, module_load, err) &&
            transport_open(&boot->transport, boot->line.transport, err);
 }

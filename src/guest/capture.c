@@ -102,7 +102,7 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
     }
     if (message->stream > UINT16_MAX || message->stream % 2 == 0)
         return error_set(err, ERR_INVALID, "stream %u is not the host's", message->stream);
-    return channel_open_stream(&agent->channel, (uint16_t)message->stream, CHANNEL_SENDS, err);
+    return channel_open_tree(&agent->channel, (uint16_t)message->stream, CHANNEL_SENDS, err);
 }
 
 /* Whether the difference can be told that is asked for; else why it cannot. */

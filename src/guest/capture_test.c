@@ -38,7 +38,7 @@ static bool capture(struct harness *harness)
 
     harness->has_captured = false;
     harness->tree.len = 0;
-    return channel_open_stream(&harness->channel, 21, CHANNEL_RECEIVES, &err) &&
+    return channel_open_tree(&harness->channel, 21, CHANNEL_RECEIVES, &err) &&
            harness_send(harness, MESSAGE_CAPTURE, &(struct message_capture){60, 21, 7});
 }
 
@@ -151,7 +151,7 @@ static bool place_as(struct harness *harness, struct str tree, struct str mark)
     struct error err;
 
     harness->has_placed = false;
-    if (!channel_open_stream(&harness->channel, 1, CHANNEL_SENDS, &err) ||
+    if (!channel_open_tree(&harness->channel, 1, CHANNEL_SENDS, &err) ||
         !harness_send(harness, MESSAGE_PLACE, &message))
         return false;
     while (tree.len > 0) {
@@ -214,7 +214,7 @@ static bool capture_since(struct harness *harness, struct str since, struct str 
 
     harness->has_captured = false;
     harness->tree.len = 0;
-    return channel_open_stream(&harness->channel, 21, CHANNEL_RECEIVES, &err) &&
+    return channel_open_tree(&harness->channel, 21, CHANNEL_RECEIVES, &err) &&
            harness_send(harness, MESSAGE_CAPTURE,
                         &(struct message_capture){60, 21, 7, since, mark}) &&
            harness_until(harness, &harness->has_captured);

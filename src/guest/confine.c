@@ -74,10 +74,18 @@ static bool limit_capabilities(uint64_t bits)
     return syscall(SYS_capset, &header, data) == 0;
 }
 
+bool confine_children(void)
+{
+    return confine_limits() && drop_bounding(kept_bits());
+}
+
 bool confine_user(const struct user *user)
 {
-    if (!drop_bounding(kept_bits()))
-        return false;
+    return drop_bounding(kept_bits()) && confine_become(user);
+}
+
+bool confine_become(const struct user *user)
+{
     if (setgroups(user->n_groups, user->groups) != 0 ||
         setresgid(user->gid, user->gid, user->gid) != 0 ||
         setresuid(user->uid, user->uid, user->uid) != 0)

@@ -16,3 +16,8 @@ void confine_return(void);
 /* Groups, capabilities, then the user. uid 0 keeps the usual container capabilities; others keep
  * none, but set-uid files still work. */
 bool confine_user(const struct user *user);
+
+/* Limits and capabilities that all children begin with, once for all of them; the caller keeps its
+ * own capabilities. Each child then needs confine_become alone. */
+bool confine_children(void);
+bool confine_become(const struct user *user);

@@ -84,7 +84,7 @@ void place_begin(struct agent *agent, const struct message_place *message)
     AUTO_FD int root = -1;
 
     if (!is_allowed(agent, message, &err) || !open_workspace(&agent->sandbox, &root, &err) ||
-        !channel_open_stream(&agent->channel, (uint16_t)message->stream, CHANNEL_RECEIVES, &err)) {
+        !channel_open_tree(&agent->channel, (uint16_t)message->stream, CHANNEL_RECEIVES, &err)) {
         agent_refuse(agent, message->id, "place", "invalid_request", &err);
         return;
     }

@@ -204,9 +204,7 @@ static _Noreturn void run_child(struct recruit *recruit)
     if (setsid() < 0 || (recruit->terminal >= 0 && !take_terminal(recruit, std)) ||
         !exec_place(std))
         fail(recruit, STAGE_FORK);
-    if (!confine_limits())
-        fail(recruit, STAGE_LIMITS);
-    if (!confine_user(&recruit->spec.user))
+    if (!confine_become(&recruit->spec.user))
         fail(recruit, STAGE_USER);
     if (chdir(recruit->cwd) != 0)
         fail(recruit, STAGE_CWD);
@@ -354,7 +352,7 @@ int room_main(bool has_freezer)
     for (int fd = CONTROL_FD; fd <= RUN_FD; fd++)
         (void)!fcntl(fd, F_SETFD, FD_CLOEXEC);
     int signals = watch_children();
-    if (signals < 0)
+    if (signals < 0 || !confine_children())
         return 1;
 
     struct pollfd ready[] = {

@@ -281,6 +281,36 @@ TEST(a_difference_over_an_image_is_told_as_well)
     copy_destroy(place.known);
 }
 
+/* What only the image has is in no capture, and no event of the directory above tells of it. */
+TEST(what_happens_in_a_directory_of_the_image_is_noticed)
+{
+    AUTO(overlays_finish) struct overlays overlays = {0};
+    struct place place = {.merged = -1};
+    size_t n_told;
+    bool is_difference;
+
+    if (!overlays_make(&overlays, 1))
+        SKIP("no overlay can be mounted here");
+    CHECK(mkdirat(overlays.lower, "both", 0755) == 0);
+    CHECK(mkdirat(overlays.lower, "both/image", 0755) == 0);
+    CHECK(mkdirat(overlays.lower, "both/image/deep", 0755) == 0);
+    write_some(overlays.lower, "both/image/deep/old", 0, "old");
+    CHECK(overlays_renew(&overlays));
+    write_some(overlays.merged[0], "both/made", 0, "made");
+    place.fd = overlays.upper[0];
+    place.merged = overlays.merged[0];
+    place.lower_fd = overlays.lower;
+    seen_init(&place.seen);
+    place.known = copy_create();
+    CHECK(compare(&place, false, &n_told, &is_difference) && n_told == 1);
+    write_some(place.merged, "both/image/deep/old", O_APPEND, " and new");
+    CHECK(compare(&place, false, &n_told, &is_difference) && is_difference && n_told == 1);
+    write_some(place.merged, "both/image/deep/another", 0, "new");
+    CHECK(compare(&place, false, &n_told, &is_difference) && is_difference && n_told == 1);
+    seen_finish(&place.seen);
+    copy_destroy(place.known);
+}
+
 TEST(only_what_changed_is_read)
 {
     AUTO(place_close) struct place place;

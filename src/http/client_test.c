@@ -1,5 +1,6 @@
 #include "http/client.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "base/own.h"
@@ -238,6 +239,33 @@ TEST(a_file_is_sent_with_its_progress)
     CHECK(sent_last == 5000000);
     request.path = "/small";
     CHECK(send(&request) && answer.status == 413);
+}
+
+TEST(a_body_of_unknown_length_is_sent_to_its_end_or_not_at_all)
+{
+    volatile bool is_given_up = false;
+    struct http_request request = {
+        .method = "PUT",
+        .path = "/upload",
+        .content_type = "application/x-tar",
+        .body_is_stream = true,
+        .abort = &is_given_up,
+    };
+    int ends[2];
+
+    CHECK(open_tcp("127.0.0.1"));
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], "content", 7) == 7);
+    close(ends[1]);
+    AUTO_FD int whole = ends[0];
+    request.body_fd = whole;
+    CHECK(send(&request) && answer.status == 200 && body_is("7 content"));
+
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], "content", 7) == 7);
+    close(ends[1]);
+    AUTO_FD int half = ends[0];
+    request.body_fd = half;
+    is_given_up = true;
+    CHECK(!send(&request));
 }
 
 TEST(a_stream_goes_to_the_sink_until_it_has_enough)

@@ -90,7 +90,7 @@ static void keep_reason(struct websocket *ws, struct str text)
     size_t len = text.len < WEBSOCKET_REASON_MAX ? text.len : WEBSOCKET_REASON_MAX;
 
     for (size_t i = 0; i < len; i++)
-        ws->peer_reason[i] = (unsigned char)text.ptr[i] < ' ' ? ' ' : text.ptr[i];
+        ws->peer_reason[i] = (char)((unsigned char)text.ptr[i] < ' ' ? ' ' : text.ptr[i]);
     ws->peer_reason[len] = '\0';
 }
 

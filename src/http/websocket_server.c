@@ -19,6 +19,7 @@ struct websocket_line {
     struct websocket_queue incoming;
     int64_t pinged_ms, heard_ms; /* boot time; heard: the last pong, or the end of our own pause */
     bool wants_pull, is_woken, is_held, is_paused;
+    bool is_deserted; /* the client has gone; what it said before is still taken */
     /* Held by the pool thread while a job is out. */
     struct websocket_queue taking;
     struct websocket_out out;
@@ -154,15 +155,42 @@ static void watch(struct connection *connection)
     connection_deadline(connection, next_look(&connection->server->config, line));
 }
 
+static bool has_last_words(const struct websocket_line *line)
+{
+    return has_taking(line) && !line->is_held && !line->has_failed;
+}
+
 /* What a client said before it said the end still counts. */
 static bool is_over(const struct connection *connection)
 {
     const struct websocket_line *line = connection->websocket;
-    bool has_last_words =
-        websocket_peer_code(line->frames) != 0 && has_taking(line) && !line->is_held;
 
     return websocket_is_ending(line->frames) && !connection->is_on_pool &&
-           output_left(&line->output) == 0 && (!has_last_words || line->has_failed);
+           output_left(&line->output) == 0 &&
+           (websocket_peer_code(line->frames) == 0 || !has_last_words(line));
+}
+
+/* Nothing is to be sent any more, and its hang-up is not to be seen again and again. */
+static void desert(struct connection *connection)
+{
+    struct websocket_line *line = connection->websocket;
+
+    line->is_deserted = true;
+    loop_remove(TAKE(connection->source));
+    connection_deadline(connection, 0);
+}
+
+static void take_last_words(struct connection *connection)
+{
+    struct websocket_line *line = connection->websocket;
+
+    line->wants_pull = false;
+    if (connection->is_on_pool)
+        return;
+    if (has_last_words(line))
+        give_job(connection);
+    else
+        connection_close(connection);
 }
 
 /* Sends what there is, then sees to what follows. Every entry point ends here. */
@@ -172,9 +200,17 @@ static void pump(struct connection *connection)
 
     if (connection->state == CONNECTION_CLOSED)
         return;
-    if (!collect_frames(line) ||
-        output_send(&line->output, &connection->transport) == OUTPUT_BROKEN) {
+    if (line->is_deserted) {
+        take_last_words(connection);
+        return;
+    }
+    if (!collect_frames(line)) {
         connection_close(connection);
+        return;
+    }
+    if (output_send(&line->output, &connection->transport) == OUTPUT_BROKEN) {
+        desert(connection);
+        take_last_words(connection);
         return;
     }
     if (is_over(connection)) {
@@ -241,7 +277,7 @@ static void read_some(struct connection *connection)
     case TRANSPORT_BLOCKED_READ:
     case TRANSPORT_BLOCKED_WRITE: break;
     case TRANSPORT_IN_CLEAR:
-    case TRANSPORT_OVER: connection_close(connection); break;
+    case TRANSPORT_OVER: desert(connection); break;
     }
 }
 
@@ -252,7 +288,7 @@ void websocket_line_ready(struct connection *connection, unsigned events)
     if (is_reading && events & (LOOP_READ | LOOP_CLOSED))
         read_some(connection);
     else if (events & LOOP_CLOSED)
-        connection_close(connection);
+        desert(connection);
     pump(connection);
 }
 

@@ -365,6 +365,28 @@ TEST(a_source_that_takes_nothing_holds_the_client_until_it_is_woken)
     stop();
 }
 
+/* A client that says something and hangs up at once, with a word of farewell or without. */
+TEST(last_words_of_who_is_gone_already_are_taken)
+{
+    for (int politely = 0; politely < 2; politely++) {
+        char bytes[512];
+        size_t len = 0;
+
+        start();
+        int fd = upgrade("/line/counted");
+        CHECK(fd >= 0);
+        for (int i = 0; i < 20; i++)
+            len += testing_frame(bytes + len, FRAME_FIN | FRAME_TEXT, STR("abc"));
+        if (politely)
+            len += testing_frame(bytes + len, FRAME_FIN | FRAME_CLOSE, STR("\x03\xe8"));
+        CHECK(testing_say(fd, (struct str){bytes, len}));
+        close(fd);
+        CHECK(taken_reaches(60));
+        stop();
+        CHECK(atomic_load(&open_lines) == 0);
+    }
+}
+
 TEST(last_words_are_taken_before_the_end)
 {
     char bytes[256];

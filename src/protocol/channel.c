@@ -10,7 +10,6 @@ enum {
     READ_PIECE = 65536,
     WIRE_FILL = 65536, /* data is added to the wire up to here */
     CREDIT_STEP = CHANNEL_WINDOW / 4,
-    QUEUE_MAX = 2 * CHANNEL_WINDOW,
 };
 
 static enum side peer_of(enum side side)
@@ -113,9 +112,21 @@ bool channel_open_stream(struct channel *channel, uint16_t number, unsigned dire
     *stream = (struct channel_stream){
         .number = number,
         .open = directions,
-        .queue = {.max = QUEUE_MAX},
+        .queue = {.max = 2 * CHANNEL_WINDOW},
+        .window = CHANNEL_WINDOW,
         .credit = CHANNEL_WINDOW,
     };
+    return true;
+}
+
+bool channel_open_tree(struct channel *channel, uint16_t number, unsigned directions,
+                       struct error *err)
+{
+    if (!channel_open_stream(channel, number, directions, err))
+        return false;
+    struct channel_stream *stream = find_stream(channel, number);
+    stream->window = stream->credit = CHANNEL_WINDOW_TREE;
+    stream->queue.max = 2 * CHANNEL_WINDOW_TREE;
     return true;
 }
 
@@ -191,7 +202,7 @@ size_t channel_send_room(const struct channel *channel, uint16_t number)
     if (!stream || !(stream->open & CHANNEL_SENDS) || stream->is_ending)
         return 0;
     size_t queued = stream->queue.len - stream->taken;
-    return queued < CHANNEL_WINDOW ? CHANNEL_WINDOW - queued : 0;
+    return queued < stream->window ? stream->window - queued : 0;
 }
 
 size_t channel_send_pending(const struct channel *channel, uint16_t number)
@@ -221,9 +232,10 @@ bool channel_send_data(struct channel *channel, uint16_t number, struct str byte
         return error_set(err, ERR_GONE, "the channel has failed");
     if (!stream || !(stream->open & CHANNEL_SENDS) || stream->is_ending)
         return true;
-    if (stream->queue.len - stream->taken + bytes.len > QUEUE_MAX - CHANNEL_WINDOW / 2)
+    size_t most = stream->queue.max;
+    if (stream->queue.len - stream->taken + bytes.len > most - CHANNEL_WINDOW / 2)
         return error_set(err, ERR_LIMIT, "stream %d is not being taken", number);
-    if (stream->queue.len + bytes.len > QUEUE_MAX) {
+    if (stream->queue.len + bytes.len > most) {
         buf_consume(&stream->queue, stream->taken);
         stream->taken = 0;
     }
@@ -271,7 +283,7 @@ static bool take_credit(struct channel *channel, const struct message_credit *cr
     /* Credit for a stream that has ended meanwhile is late, not wrong. */
     if (!stream || !(stream->open & CHANNEL_SENDS))
         return true;
-    if (credit->bytes > CHANNEL_WINDOW - stream->credit)
+    if (credit->bytes > stream->window - stream->credit)
         return error_set(err, ERR_INVALID, "stream %u got more credit than its window",
                          credit->stream);
     stream->credit += credit->bytes;
@@ -298,7 +310,7 @@ static bool take_data(struct channel *channel, const struct frame *frame, channe
     if (!stream || !(stream->open & CHANNEL_RECEIVES))
         return error_set(err, ERR_INVALID, "data on stream %d, which is not open", frame->stream);
     if (has_credit(channel)) {
-        if (frame->body.len > CHANNEL_WINDOW - stream->outstanding)
+        if (frame->body.len > stream->window - stream->outstanding)
             return error_set(err, ERR_INVALID, "stream %d went over its window", frame->stream);
         stream->outstanding += (uint32_t)frame->body.len;
     }
@@ -351,7 +363,7 @@ static void renew_streams(struct channel *channel)
     for (size_t i = 0; i < channel->n_streams; i++) {
         struct channel_stream *stream = &channel->streams[i];
         close_direction(stream, CHANNEL_RECEIVES);
-        stream->credit = CHANNEL_WINDOW;
+        stream->credit = stream->window;
         stream->outstanding = stream->consumed = 0;
         stream->is_discarding = false;
     }

@@ -38,6 +38,7 @@
 
 enum {
     CHANNEL_WINDOW = 262144,
+    CHANNEL_WINDOW_TREE = 4194304, /* of a stream that a tree of files comes on */
     CHANNEL_STREAMS_MAX = 256,
     CHANNEL_DATA_MAX = 32768,       /* bytes of one DATA frame that we send */
     CHANNEL_CONTROL_SOFT = 1048576, /* is_congested from here on */
@@ -53,6 +54,7 @@ struct channel_stream {
     unsigned open; /* directions not ended yet; 0: a free slot */
     struct buf queue;
     size_t taken;         /* bytes of the queue already on the wire */
+    uint32_t window;      /* at most so much is on its way */
     uint32_t credit;      /* what the peer still lets us send */
     uint32_t outstanding; /* received and not yet credited back */
     uint32_t consumed;    /* stored here, credit not yet sent */
@@ -113,6 +115,9 @@ bool channel_is_congested(const struct channel *channel);
 /* `directions` are bits of enum channel_direction. The number must be free on this side. */
 bool channel_open_stream(struct channel *channel, uint16_t number, unsigned directions,
                          struct error *err) MUST_USE;
+/* The same with a wide window: both sides know which streams those are. */
+bool channel_open_tree(struct channel *channel, uint16_t number, unsigned directions,
+                       struct error *err) MUST_USE;
 bool channel_is_open(const struct channel *channel, uint16_t number, unsigned direction);
 
 /* Bytes channel_send_data takes now; 0 also for a stream that is not open. */

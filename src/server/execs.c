@@ -160,7 +160,7 @@ static bool insert(struct call *call, struct tx *tx, const struct exec_body *bod
                  request->sealed.len ? V_BYTES(buf_str(&request->sealed)) : V_NULL,
                  V_INT(body->detached), request->timeout_ms ? V_INT(request->timeout_ms) : V_NULL,
                  V_INT(0), V_INT(0), V_INT(time_now_ms())) &&
-           process_launch(call, tx, &made, wakes, err) &&
+           process_launch(tx, &made, wakes, err) &&
            audit_call(tx, call, "workspace.exec", str_of(id), err);
 }
 

@@ -91,6 +91,34 @@ SERVICE_TEST(a_run_and_a_mount_exclude_each_other)
     CHECK_REFUSED(service, yard_make(&yard, "/pty", "{}"), 409, "workspace_writer_active");
 }
 
+SERVICE_TEST(a_session_goes_on_when_its_workspace_is_not_mounted_any_more)
+{
+    struct yard yard;
+    CHECK(yard_set(service, &yard));
+    CHECK_STATUS(service, service_ask(service, yard.key, "POST", "/api/sessions", run_in(&yard)),
+                 201);
+    const char *session = service_text(service, "session.id");
+    const char *runs = arena_printf(&service->arena, "/api/sessions/%s/runs", session);
+    CHECK(worker_take(&yard.worker, "run"));
+    CHECK_STATUS(service, lease_begin(&yard.worker), 200);
+    CHECK_STATUS(service, lease_start(&yard.worker), 200);
+    CHECK_STATUS(service, lease_report(&yard.worker, "succeeded", ""), 200);
+
+    CHECK(yard_mount(&yard));
+    CHECK_STATUS(service,
+                 service_ask(service, yard.key, "POST",
+                             arena_printf(&service->arena, "/api/sessions/%s/inputs/chat", session),
+                             "{\"data\":{\"n\":1}}"),
+                 201);
+    sweep_once(service->server);
+    CHECK_STATUS(service, service_ask(service, yard.key, "GET", runs, NULL), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "runs") == 1);
+    CHECK_STATUS(service, yard_close(&yard), 200);
+    sweep_once(service->server);
+    CHECK_STATUS(service, service_ask(service, yard.key, "GET", runs, NULL), 200);
+    CHECK(json_count(buf_str(&service->answer.body), "runs") == 2);
+}
+
 SERVICE_TEST(a_run_raises_the_generation_as_well)
 {
     struct yard yard;

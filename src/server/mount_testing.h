@@ -8,7 +8,7 @@
 #define MOUNT_KEYS                                                                               \
     OPERATOR ",\"workspace-lifecycle:manage\",\"workspace-exec:create\",\"workspace-exec:"       \
              "read\",\"workspace-exec:manage\",\"workspace-pty:create\",\"workspace-pty:read\"," \
-             "\"workspace-pty:manage\",\"workspace-versions:read\""
+             "\"workspace-pty:manage\",\"workspace-versions:read\",\"session-input:send\""
 
 struct yard {
     struct service *service;

@@ -18,6 +18,7 @@ static bool port_of_call(const struct call *call, struct str *text, uint16_t *po
 {
     unsigned value = 0;
 
+    *port = 0;
     *text = call_param(call, 1);
     for (size_t i = 0; i < text->len && value <= UINT16_MAX; i++) {
         if (text->ptr[i] < '0' || text->ptr[i] > '9' || (i == 0 && text->ptr[i] == '0'))
@@ -79,7 +80,7 @@ static bool ask(struct call *call, struct error *err)
     struct server *server = server_of(call);
     char name[RELAY_NAME_TEXT];
     struct rows mount;
-    uint16_t port;
+    uint16_t port = 0;
     AUTO_TX tx = NULL;
 
     if (!store_begin(server->store, &tx, err) || !find_mount(call, tx, &port, &mount, err) ||

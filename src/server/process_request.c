@@ -1,5 +1,7 @@
 #include "server/process_request.h"
 
+#include <string.h>
+
 #include "base/encode.h"
 #include "base/time.h"
 #include "server/caller.h"
@@ -36,8 +38,8 @@ bool process_begin(struct call *call, struct tx *tx, struct process_made *made, 
                       wakes, err);
 }
 
-bool process_launch(struct call *call, struct tx *tx, const struct process_made *made,
-                    struct wakes *wakes, struct error *err)
+bool process_launch(struct tx *tx, const struct process_made *made, struct wakes *wakes,
+                    struct error *err)
 {
     const struct mount_row *mount = &made->mount;
     static const struct wire_message nothing = {0};
@@ -46,8 +48,9 @@ bool process_launch(struct call *call, struct tx *tx, const struct process_made 
     /* One that ends takes nothing more: the next mount gets it. */
     if (!mount->lease_id[0] || mount->is_asked_to_stop || mount->state == MOUNT_UNMOUNTING)
         return true;
-    return process_load(tx, made->id, call->arena, &process, err) &&
-           process_send(tx, &process, "process_start", &nothing, wakes, err);
+    memcpy(process.id, made->id, ID_TEXT);
+    memcpy(process.mount_id, mount->id, ID_TEXT);
+    return process_send(tx, &process, "process_start", &nothing, wakes, err);
 }
 
 struct input_body {

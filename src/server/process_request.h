@@ -17,5 +17,5 @@ bool process_begin(struct call *call, struct tx *tx, struct process_made *made, 
                    struct error *err) MUST_USE;
 
 /* After that: it goes to the worker that has the mount, or waits for one. */
-bool process_launch(struct call *call, struct tx *tx, const struct process_made *made,
-                    struct wakes *wakes, struct error *err) MUST_USE;
+bool process_launch(struct tx *tx, const struct process_made *made, struct wakes *wakes,
+                    struct error *err) MUST_USE;

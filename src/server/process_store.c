@@ -92,7 +92,8 @@ bool process_apply(struct tx *tx, struct process_row *process, const struct proc
         return true;
     /* What it was sent before it began is with it now; what it was not sent, it will never need. */
     if (!write_move(tx, process, change, after, is_live, err) ||
-        !STORE(tx, &process_input_forget, NULL, NULL, err, V_TEXT(process->id)))
+        (!process->has_begun &&
+         !STORE(tx, &process_input_forget, NULL, NULL, err, V_TEXT(process->id))))
         return false;
     process->state = str_of(after);
     process->is_live = is_live;
@@ -108,6 +109,7 @@ bool process_send(struct tx *tx, const struct process_row *process, const char *
     AUTO(buf_finish) struct buf body = {.max = BODY_MAX};
     struct json_writer json = json_begin(&body);
     struct wire_message sent = *message;
+    struct str data = message->data;
     struct rows rows;
 
     if (!STORE(tx, &mount_holder, &arena, &rows, err, V_TEXT(process->mount_id)))
@@ -115,8 +117,11 @@ bool process_send(struct tx *tx, const struct process_row *process, const char *
     if (rows.n_rows == 0 || row_is_null(&rows, 0, MOUNT_HOLDER_LEASE_ID))
         return true;
     sent.process_id = str_of(process->id);
+    sent.data = (struct str){0};
     wire_write(&json, NULL, wire_message_body_fields, &sent);
+    /* Input may be large: it stands behind the object, where nobody has to parse it. */
     return json_end(&json, err) &&
+           (!data.ptr || (buf_append(&body, STR("\n"), err) && buf_append(&body, data, err))) &&
            outbox_send(tx, row_text(&rows, 0, MOUNT_HOLDER_WORKER_ID),
                        row_text(&rows, 0, MOUNT_HOLDER_LEASE_ID), type, buf_str(&body), wakes, err);
 }

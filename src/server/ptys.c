@@ -48,7 +48,7 @@ static bool insert(struct call *call, struct tx *tx, const struct pty_body *body
                  V_TEXT(made.mount.workspace_id), V_TEXT(made.mount.id), V_TEXT("pty"),
                  V_TEXT("starting"), V_TEXT("[]"), V_STR_OR_NULL(body->cwd), V_TEXT("[]"), V_NULL,
                  V_INT(0), V_NULL, V_INT(body->cols), V_INT(body->rows), V_INT(time_now_ms())) &&
-           process_launch(call, tx, &made, wakes, err) &&
+           process_launch(tx, &made, wakes, err) &&
            audit_call(tx, call, "workspace.pty", str_of(id), err);
 }
 

@@ -130,14 +130,19 @@ static bool is_of_mount(struct str type)
     return false;
 }
 
-/* Of a mount: its body is kept by the table. *is_wanted is false when its time is over. */
+/* Of a mount: its body is kept by the table, with the data of input on a line of its own.
+ * *is_wanted is false when its time is over. */
 static bool read_mount_message(struct poll *poll, struct tx *tx, struct str body, struct str type,
                                struct wire_message *message, bool *is_wanted, struct error *err)
 {
+    struct str head;
+
     *is_wanted = true;
-    if (!json_read(body, wire_message_body_fields, message, sizeof *message, poll->call->arena,
-                   err))
+    if (!str_split(&body, '\n', &head) || !json_read(head, wire_message_body_fields, message,
+                                                     sizeof *message, poll->call->arena, err))
         return false;
+    if (body.len > 0)
+        message->data = body;
     return !str_equal(type, STR("process_start")) ||
            process_fill_start(server_of(poll->call), tx, message, poll->call->arena, is_wanted,
                               err);

@@ -388,11 +388,42 @@ SERVICE_TEST(a_run_whose_files_do_not_fit_fails_and_says_so)
     CHECK_STR(service_text(service, "result_version_id"), "");
 }
 
+SERVICE_TEST(what_does_not_fit_is_not_written_and_nothing_that_would_write_is_mounted)
+{
+    struct stage stage;
+    CHECK(set_stage(service, &stage));
+    const char *id = create(&stage, "");
+    const char *first = path_of(&stage, id, "/files/content?path=a");
+    CHECK_STATUS(service, ask(&stage, "PUT", first, "some content"), 200);
+    const char *version = text(&stage, "version_id");
+    int64_t used = used_bytes(&stage);
+    CHECK(used > 0 && change(&stage, &limit_storage, used));
+
+    CHECK_STATUS(service, ask(&stage, "PUT", path_of(&stage, id, "/files/content?path=b"), "more"),
+                 409);
+    CHECK_STR(service_text(service, "code"), "quota_exceeded");
+    CHECK(service_says(service, "raise limits.storage_bytes"));
+    CHECK_STATUS(service, ask(&stage, "POST", path_of(&stage, id, "/materialize"), "{}"), 409);
+    CHECK_STR(service_text(service, "code"), "quota_exceeded");
+    CHECK(used_bytes(&stage) == used);
+    CHECK_STR(column(&stage, id, "current_version_id"), version);
+
+    /* What shares everything costs nothing. */
+    const char *back =
+        path_of(&stage, id, arena_printf(&service->arena, "/versions/%s/restore", version));
+    CHECK_STATUS(service, ask(&stage, "POST", back, "{}"), 200);
+    CHECK(*create(&stage, arena_printf(&service->arena, ",\"from_version_id\":\"%s\"", version)));
+    CHECK(change(&stage, &limit_storage, used + 65536));
+    CHECK_STATUS(service, ask(&stage, "PUT", path_of(&stage, id, "/files/content?path=b"), "more"),
+                 200);
+    CHECK(used_bytes(&stage) > used);
+}
+
 SERVICE_TEST(versions_go_after_their_time_unless_something_needs_them)
 {
     struct stage stage;
     CHECK(set_stage(service, &stage));
-    service->config.version_retention_ms = 1000;
+    service->config.version_retention_ms = 86400000;
     service->config.versions_kept = 2;
     const char *id = create(&stage, ""), *failed = new_id(&stage), *versions[4];
     CHECK_STATUS(service, run_with(&stage, id, "failed", failed, "what failed"), 200);

@@ -57,6 +57,9 @@ bool workspace_load_locked(struct tx *tx, const char *environment_id, const char
 
 bool workspace_is_active(const struct workspace_row *row, struct error *err)
 {
+    if (row->state == WORKSPACE_RECOVERY_REQUIRED)
+        return error_set(err, ERR_WORKSPACE_RECOVERY,
+                         "changes of the workspace were lost: mount it once to go on");
     return row->state == WORKSPACE_ACTIVE ||
            error_set(err, ERR_WORKSPACE_INACTIVE, "the workspace is %s",
                      workspace_state_name(row->state));

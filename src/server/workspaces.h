@@ -23,7 +23,8 @@ bool workspace_load_locked(struct tx *tx, const char *environment_id, const char
                            struct arena *arena, struct workspace_row *row,
                            struct error *err) MUST_USE;
 
-/* ERR_WORKSPACE_INACTIVE unless it is in use. */
+/* ERR_WORKSPACE_INACTIVE unless it is in use; ERR_WORKSPACE_RECOVERY when a mount must come first.
+ */
 bool workspace_is_active(const struct workspace_row *row, struct error *err) MUST_USE;
 
 /* ERR_WORKSPACE_WRITER while a run of it is not over. The workspace is locked. */

@@ -139,7 +139,7 @@ bool guest_capture(struct guest *guest, const struct guest_wanted *wanted, guest
                                       text_of(wanted->mark), wanted->is_layer};
 
     blake2b_init(&capture.hash, (struct str){0});
-    if (!channel_open_stream(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
+    if (!channel_open_tree(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
         return false;
     guest->capture = &capture;
     bool fine = guest_send(guest, MESSAGE_CAPTURE, &message, err) &&

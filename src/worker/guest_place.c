@@ -88,7 +88,7 @@ bool guest_place(struct guest *guest, const char *mark, guest_give_tree *give, v
     struct guest_place place = {.give = give, .arg = arg, .piece = {.max = piece_max}};
     struct message_place message = {++guest->number, PLACE_STREAM, guest->generation, str_of(mark)};
 
-    if (!channel_open_stream(&guest->channel, PLACE_STREAM, CHANNEL_SENDS, err))
+    if (!channel_open_tree(&guest->channel, PLACE_STREAM, CHANNEL_SENDS, err))
         return guest_fail(guest, "place", "agent_unhealthy", err);
     guest->place = &place;
     bool fine = guest_send(guest, MESSAGE_PLACE, &message, err) &&

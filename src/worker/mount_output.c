@@ -16,7 +16,8 @@ enum {
     BATCH_BYTES = 4 * 1024 * 1024,
     SPOOL_MAX = 8 * 1024 * 1024,
     CALL_TIMEOUT_MS = 15 * 1000,
-    COMPANY_MS = 10, /* how long what is not urgent waits */
+    START_MS = 50, /* how long a start waits for its end: a short command is one call */
+    INPUT_MS = 5,  /* and input that moved for more of it */
 };
 
 /* Adjacent bytes of one stream. */
@@ -35,6 +36,7 @@ struct state {
     char process_id[ID_TEXT], name[16], signal[16], error[512];
     int64_t pid, exit_code, input_offset, at_ms;
     uint64_t after; /* the piece that must be stored before it, or with it */
+    int64_t patience_ms;
     bool is_urgent;
 };
 
@@ -129,6 +131,7 @@ static bool update_last(struct mount_output *output, const struct mount_news *ne
         strcmp(last->process_id, news->process_id) || last->is_urgent)
         return false;
     last->input_offset = news->input_offset;
+    last->patience_ms = INPUT_MS;
     return true;
 }
 
@@ -143,6 +146,7 @@ void mount_output_tell(struct mount_output *output, const struct mount_news *new
             .input_offset = news->input_offset,
             .at_ms = time_boot_ms(),
             .after = output->n_pieces,
+            .patience_ms = strcmp(news->state, "started") == 0 ? START_MS : INPUT_MS,
             .is_urgent = strcmp(news->state, "exited") == 0 || strcmp(news->state, "failed") == 0,
         };
         snprintf(state->process_id, sizeof state->process_id, "%s", news->process_id);
@@ -291,10 +295,9 @@ static int64_t patience(const struct mount_output *output)
     for (const struct state *at = output->states; at; at = at->next) {
         if (at->is_urgent || output->closing || output->flushing)
             return 0;
-        if (left < 0) {
-            left = at->at_ms + COMPANY_MS - time_boot_ms();
-            left = left < 0 ? 0 : left;
-        }
+        int64_t its = at->at_ms + at->patience_ms - time_boot_ms();
+        its = its < 0 ? 0 : its;
+        left = left < 0 || its < left ? its : left;
     }
     return left;
 }

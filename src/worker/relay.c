@@ -171,7 +171,7 @@ static void on_line_ready(void *arg, unsigned events UNUSED)
 
 static bool watch(struct guest_relay *relay, struct error *err)
 {
-    short wants = relay->is_line_over ? 0 : websocket_client_wants(relay->line);
+    int wants = relay->is_line_over ? 0 : websocket_client_wants(relay->line);
     unsigned events = (wants & POLLIN ? LOOP_READ : 0U) | (wants & POLLOUT ? LOOP_WRITE : 0U);
 
     if (events == relay->watched)

@@ -10,7 +10,6 @@ import * as other from "./lib/other_rows.ts";
 import * as review from "./lib/review_rows.ts";
 
 const console_ = "needs the web console";
-const workspaces = "needs workspaces as things of their own (files, exec, PTY)";
 
 const gettingStarted: Row[] = [
   { id: "A1", what: "doctor", by: ["doctor: the doctor finds a machine that can run sandboxes"] },
@@ -262,7 +261,15 @@ const rest: Row[] = [
     by: ["fork: a branch for each answer", "fork: what differs between two branches is shown"],
   },
   { id: "H2", what: "login, whoami, logout", by: ["accounts: login shows a code, waits for a browser"] },
-  { id: "H3", what: "workspace shell", skip: workspaces },
+  {
+    id: "H3",
+    what: "workspace shell",
+    by: [
+      "shell: a shell has the size of the terminal, follows it, and ends with its code",
+      "shell: the connection is cut in the middle of output, and not a byte is lost or doubled",
+      "shell: one detaches and comes back, and two see the same",
+    ],
+  },
   {
     id: "H4",
     what: "events and logs over cut connections",

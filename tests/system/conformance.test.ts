@@ -5,6 +5,7 @@ import { networkInterfaces } from "node:os";
 import { before, describe, test } from "node:test";
 import { contract, contractScripts } from "./lib/contract.ts";
 import { choose, engines, patience } from "./lib/engine.ts";
+import { Commands } from "./lib/exec.ts";
 import { projects } from "./lib/helmr.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
@@ -51,6 +52,19 @@ for (const engine of engines.filter(({ name }) => names.includes(name)))
         note: "scripts-of-this-run",
       });
       for (const [name, script, expected] of contract) assert.match(seen[name], expected, `${name}: ${script}`);
+    });
+
+    test("commands run in a workspace without a run", async () => {
+      const box = await Commands.create(own, "small", { deployment_id: tasks });
+      const first = await box.sh("echo out; echo err >&2; echo kept > file; exit 7");
+      assert.deepEqual([first.exit_code, first.out, first.err], [7, "out\n", "err\n"]);
+      const sleeper = await box.start(["sleep", "1000"]);
+      await box.running(sleeper.id);
+      assert.match((await box.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out, /sleep 1000/);
+      await box.stop();
+      assert.equal((await box.wait(sleeper.id)).state, "exited");
+      assert.equal((await box.sh("cat file")).out, "kept\n");
+      await box.stop();
     });
 
     test("a program that takes too much memory is ended, and its run says so", async () => {

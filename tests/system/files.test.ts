@@ -121,7 +121,8 @@ test("a file of 300 MB goes up and comes down byte for byte", async () => {
     headers: { Authorization: `Bearer ${apiKey}` },
   });
   assert.equal(whole.status, 413);
-  assert.equal((await whole.json()).code, "workspace_file_too_large");
+  const refusal = (await whole.json()) as { code: string };
+  assert.equal(refusal.code, "workspace_file_too_large");
   const part = await fetch(`${url}/api/workspaces/${workspace}/files/content?path=data/large`, {
     headers: { Authorization: `Bearer ${apiKey}`, Range: "bytes=299999990-" },
   });
