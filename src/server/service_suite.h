@@ -19,6 +19,8 @@ static inline void service_run(enum store_engine engine, void (*body)(struct ser
 
     if (engine == ON_POSTGRES && wanted && strcmp(wanted, "sqlite") == 0)
         SKIP("HELMR_TEST_ENGINES leaves PostgreSQL out");
+    if (engine == ON_SQLITE && wanted && strcmp(wanted, "postgres") == 0)
+        SKIP("HELMR_TEST_ENGINES leaves SQLite out");
     struct service *service = service_start(engine, &skip);
     if (!service)
         SKIP(skip);
