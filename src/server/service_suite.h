@@ -3,7 +3,8 @@
  *     SERVICE_TEST(a_sentence) { … service … }
  *
  * Where PostgreSQL is not installed its test is skipped, with the reason. HELMR_TEST_ENGINES=sqlite
- * leaves it out, too: what differs between the two is below the store, which has its own tests.
+ * leaves it out, too, and =postgres the other one: what differs between the two is below the store,
+ * which has its own tests.
  */
 #pragma once
 
