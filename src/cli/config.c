@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/own.h"
+#include "cli/keyring.h"
 #include "cli/toml.h"
 
 static const char *variable(const char *name)
@@ -159,7 +160,9 @@ bool config_login(const char *url, struct secret *token, struct error *err)
     AUTO(arena_finish) struct arena arena = {0};
     struct store store;
 
-    *token = (struct secret){0};
+    *token = keyring_find(url);
+    if (secret_is_set(token))
+        return true;
     if (!store_load("credentials.toml", true, &arena, &store, err))
         return false;
     struct toml_pair *saved = store_find(&store, url);
@@ -168,15 +171,29 @@ bool config_login(const char *url, struct secret *token, struct error *err)
     return true;
 }
 
+static bool store_drop(struct store *store, const char *key, struct error *err)
+{
+    struct toml_pair *saved = store_find(store, key);
+
+    if (!saved)
+        return true;
+    *saved = store->pairs[--store->n];
+    return store_save(store, err);
+}
+
 bool config_save_login(const char *url, const struct secret *token, struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
     struct store credentials, settings;
 
-    return store_load("credentials.toml", true, &arena, &credentials, err) &&
-           store_load("config.toml", false, &arena, &settings, err) &&
-           store_put(&credentials, url, secret_reveal(token), err) &&
-           store_put(&settings, "default_host", str_of(url), err);
+    if (!store_load("credentials.toml", true, &arena, &credentials, err) ||
+        !store_load("config.toml", false, &arena, &settings, err))
+        return false;
+    /* Never in both: what is in the keyring is not in a file any more. */
+    bool is_saved = keyring_save(url, token)
+                        ? store_drop(&credentials, url, err)
+                        : store_put(&credentials, url, secret_reveal(token), err);
+    return is_saved && store_put(&settings, "default_host", str_of(url), err);
 }
 
 bool config_forget_login(const char *url, struct error *err)
@@ -184,11 +201,7 @@ bool config_forget_login(const char *url, struct error *err)
     AUTO(arena_finish) struct arena arena = {0};
     struct store store;
 
-    if (!store_load("credentials.toml", true, &arena, &store, err))
-        return false;
-    struct toml_pair *saved = store_find(&store, url);
-    if (!saved)
-        return true;
-    *saved = store.pairs[--store.n];
-    return store_save(&store, err);
+    keyring_forget(url);
+    return store_load("credentials.toml", true, &arena, &store, err) &&
+           store_drop(&store, url, err);
 }

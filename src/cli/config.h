@@ -1,7 +1,8 @@
 /* What the command line remembers about its user: the default server and a login per server.
  *
  * $HELMR_CONFIG_DIR, $XDG_CONFIG_HOME/helmr or ~/.config/helmr (0700) holds config.toml and
- * credentials.toml (0600). A credentials file that others may read is refused.
+ * credentials.toml (0600). A credentials file that others may read is refused. Where the session
+ * has a keyring (keyring.h), logins are there instead.
  */
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/test.h"
 #include "cli/testing.h"
@@ -117,6 +118,105 @@ TEST(credentials_that_others_may_read_are_refused)
     CHECK(file_publish(path, STR("\"http://a\" = \"b\"\n"), 0644, &err));
     CHECK(!config_login("http://a", &found, &err));
     CHECK(strstr(err.text, "chmod 600") != NULL);
+    CHECK(temporary_remove(root));
+}
+
+/* As the program of libsecret behaves: the secret comes by stdin, lookup prints it without a
+ * newline and fails when there is none. Without the file `locked` it answers. */
+static const char stand_in[] =
+    "#!/bin/sh\n"
+    "cd \"$(dirname \"$0\")\" || exit 1\n"
+    "[ ! -e locked ] || { echo 'secret-tool: Cannot get secret of a locked object' >&2; exit 1; }\n"
+    "verb=$1; shift\n"
+    "[ \"$1\" != --label ] || shift 2\n"
+    "[ \"$1 $2 $3\" = 'service helmr-cli account' ] || exit 2\n"
+    "file=kept-$(printf %s \"$4\" | tr -c a-z0-9 _)\n"
+    "case $verb in\n"
+    "store) cat >\"$file\" ;;\n"
+    "lookup) [ -s \"$file\" ] && cat \"$file\" ;;\n"
+    "clear) rm -f \"$file\" ;;\n"
+    "*) exit 2 ;;\n"
+    "esac\n";
+
+static bool has_file(const char *root, const char *name)
+{
+    struct stat info;
+
+    return stat(arena_printf(&arena, "%s/%s", root, name), &info) == 0;
+}
+
+/* A session with a bus, whose secret-tool is ours; what was set before comes back. */
+static const char *session_with_keyring(void)
+{
+    const char *root = fresh_directory(), *path = getenv("PATH");
+
+    unsetenv("HELMR_CONFIG_DIR");
+    if (!root ||
+        !file_publish(arena_printf(&arena, "%s/secret-tool", root), str_of(stand_in), 0755, &err) ||
+        setenv("XDG_CONFIG_HOME", root, 1) != 0 ||
+        setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere", 1) != 0 ||
+        setenv("PATH", arena_printf(&arena, "%s:%s", root, path), 1) != 0)
+        return NULL;
+    return root;
+}
+
+static void end_session(const char *path)
+{
+    setenv("PATH", path, 1);
+    unsetenv("DBUS_SESSION_BUS_ADDRESS");
+    unsetenv("XDG_CONFIG_HOME");
+}
+
+static bool finds(const char *url, const char *text)
+{
+    struct secret found;
+    bool is_found = config_login(url, &found, &err) &&
+                    (text ? secret_equals(&found, str_of(text)) : !secret_is_set(&found));
+
+    secret_finish(&found);
+    return is_found;
+}
+
+TEST(a_login_is_in_the_keyring_of_the_session_when_there_is_one)
+{
+    const char *path = arena_text(&arena, str_of(getenv("PATH"))), *url = "http://a:1";
+    const char *root = session_with_keyring(), *file = arena_printf(&arena, "%s/helmr", root);
+    struct secret old = secret_create(STR("old")), token = secret_create(STR("hlmr_us_a"));
+
+    /* One that was kept in a file is found, and goes from there when a new one is saved. */
+    CHECK(root && file_publish(arena_printf(&arena, "%s/locked", root), STR(""), 0600, &err));
+    CHECK(config_save_login(url, &old, &err) && has_file(file, "credentials.toml"));
+    CHECK(unlink(arena_printf(&arena, "%s/locked", root)) == 0);
+    CHECK(finds(url, "old"));
+    CHECK(config_save_login(url, &token, &err) && finds(url, "hlmr_us_a"));
+    CHECK(finds("http://b:1", NULL));
+    AUTO_FREE char *left = NULL;
+    CHECK(file_read(arena_printf(&arena, "%s/credentials.toml", file), 4096, &left, &err));
+    CHECK_STR(left, "");
+
+    /* Whoever names a directory has files there and nothing else. */
+    setenv("HELMR_CONFIG_DIR", file, 1);
+    CHECK(finds(url, NULL));
+    unsetenv("HELMR_CONFIG_DIR");
+    CHECK(config_forget_login(url, &err) && finds(url, NULL));
+    secret_finish(&old);
+    secret_finish(&token);
+    end_session(path);
+    CHECK(temporary_remove(root));
+}
+
+TEST(without_a_program_that_asks_it_the_keyring_is_none)
+{
+    const char *path = arena_text(&arena, str_of(getenv("PATH"))), *url = "http://a:1";
+    const char *root = session_with_keyring();
+    struct secret token = secret_create(STR("hlmr_us_a"));
+
+    CHECK(root && unlink(arena_printf(&arena, "%s/secret-tool", root)) == 0);
+    setenv("PATH", root, 1);
+    CHECK(config_save_login(url, &token, &err) && finds(url, "hlmr_us_a"));
+    CHECK(has_file(root, "helmr/credentials.toml"));
+    secret_finish(&token);
+    end_session(path);
     CHECK(temporary_remove(root));
 }
 

@@ -23,7 +23,7 @@
 enum { METADATA_MAX = 64 * 1024, PARK_WAIT_MS = 10 * 1000, BY_MAX = 4096 };
 
 struct fork_body {
-    struct str wait_id, data, external_id, metadata, idempotency_key;
+    struct str wait_id, data, external_id, metadata, idempotency_key, idempotency_key_ttl;
     struct key_origin idempotency_key_options;
     struct json_list tags;
     bool has_data, has_tags;
@@ -39,6 +39,8 @@ static const struct json_field fork_fields[] = {
      .present = offsetof(struct fork_body, has_tags)},
     {"idempotency_key", JSON_TEXT, offsetof(struct fork_body, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_ttl", JSON_RAW, offsetof(struct fork_body, idempotency_key_ttl), OPTIONAL,
+     .max = 256},
     {"idempotency_key_options", JSON_OBJ, offsetof(struct fork_body, idempotency_key_options),
      OPTIONAL, .fields = key_origin_fields},
     {0},
@@ -240,7 +242,8 @@ static bool claim_key(struct forking *forking, const char *source, char first[ID
         blake2b_update(&state, pieces[i]);
     }
     blake2b_final(&state, claim.fingerprint);
-    return idempotency_claim_key(fork->tx, &claim, fork->arena, first, err);
+    return input_key_ttl(forking->body.idempotency_key_ttl, &claim.ttl_ms, err) &&
+           idempotency_claim_key(fork->tx, &claim, fork->arena, first, err);
 }
 
 /* Read back, for a branch that was made just now and for one that its key made before. */
@@ -270,7 +273,7 @@ static bool answer(struct forking *forking, const char *run_id, int status, stru
     if (waits.n_rows > 0)
         wait_object_write(&json, "wait", &waits, 0);
     if (token.n_rows > 0 &&
-        !token_object_write_whole(&json, "token", fork->server, &token, 0, fork->arena, err))
+        !token_object_write_whole(&json, "token", fork->server, &token, false, fork->arena, err))
         return false;
     json_close(&json);
     response_json(res, status);

@@ -27,6 +27,12 @@ bool input_duration(struct str raw, const char *name, int64_t max_ms, int64_t *m
     return true;
 }
 
+bool input_key_ttl(struct str raw, int64_t *ms, struct error *err)
+{
+    return !raw.ptr || str_equal(raw, STR("null")) ||
+           input_duration(raw, "idempotency_key_ttl", 365 * DAY_MS, ms, err);
+}
+
 static bool canonical(struct str raw, size_t max, struct arena *arena, struct str *text,
                       struct error *err)
 {

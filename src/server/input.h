@@ -10,6 +10,9 @@
 bool input_duration(struct str raw, const char *name, int64_t max_ms, int64_t *ms,
                     struct error *err) MUST_USE;
 
+/* idempotency_key_ttl: how long a key lasts; *ms stays when it is absent. */
+bool input_key_ttl(struct str raw, int64_t *ms, struct error *err) MUST_USE;
+
 /* A JSON object of at most max bytes, canonical. */
 bool input_object(struct str raw, const char *name, size_t max, struct arena *arena,
                   struct str *object, struct error *err) MUST_USE;

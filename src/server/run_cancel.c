@@ -19,7 +19,7 @@
 enum { REASON_MAX = 16 * 1024 };
 
 struct cancel_body {
-    struct str reason, idempotency_key;
+    struct str reason, idempotency_key, idempotency_key_ttl;
     struct key_origin idempotency_key_options;
     bool force;
 };
@@ -29,6 +29,8 @@ static const struct json_field cancel_fields[] = {
     {"force", JSON_BOOL, offsetof(struct cancel_body, force), OPTIONAL},
     {"idempotency_key", JSON_TEXT, offsetof(struct cancel_body, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_ttl", JSON_RAW, offsetof(struct cancel_body, idempotency_key_ttl), OPTIONAL,
+     .max = 256},
     {"idempotency_key_options", JSON_OBJ, offsetof(struct cancel_body, idempotency_key_options),
      OPTIONAL, .fields = key_origin_fields},
     {0},
@@ -93,6 +95,7 @@ static bool claim_key(struct cancel *cancel, char first[ID_TEXT], struct error *
     blake2b_update(&state, cancel->body.reason);
     blake2b_final(&state, claim.fingerprint);
     return name_check(NAME_EXTERNAL, "idempotency_key", claim.key, err) &&
+           input_key_ttl(cancel->body.idempotency_key_ttl, &claim.ttl_ms, err) &&
            idempotency_claim_key(cancel->stop.tx, &claim, cancel->call->arena, first, err);
 }
 

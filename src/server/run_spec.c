@@ -111,9 +111,7 @@ static bool read_keys(struct run_spec *spec, struct error *err)
         !name_check(NAME_EXTERNAL, "idempotency_key", options->idempotency_key, err))
         return false;
     spec->idempotency_ttl_ms = 30 * DAY_MS;
-    return !is_given(options->idempotency_key_ttl) ||
-           input_duration(options->idempotency_key_ttl, "idempotency_key_ttl", 365 * DAY_MS,
-                          &spec->idempotency_ttl_ms, err);
+    return input_key_ttl(options->idempotency_key_ttl, &spec->idempotency_ttl_ms, err);
 }
 
 static bool read_terms(struct run_spec *spec, struct arena *arena, struct error *err)

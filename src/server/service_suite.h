@@ -3,7 +3,8 @@
  *     SERVICE_TEST(a_sentence) { … service … }
  *
  * Where PostgreSQL is not installed its test is skipped, with the reason. HELMR_TEST_ENGINES=sqlite
- * leaves it out, too: what differs between the two is below the store, which has its own tests.
+ * leaves it out, too, and =postgres the other one: what differs between the two is below the store,
+ * which has its own tests.
  */
 #pragma once
 
@@ -19,6 +20,8 @@ static inline void service_run(enum store_engine engine, void (*body)(struct ser
 
     if (engine == ON_POSTGRES && wanted && strcmp(wanted, "sqlite") == 0)
         SKIP("HELMR_TEST_ENGINES leaves PostgreSQL out");
+    if (engine == ON_SQLITE && wanted && strcmp(wanted, "postgres") == 0)
+        SKIP("HELMR_TEST_ENGINES leaves SQLite out");
     struct service *service = service_start(engine, &skip);
     if (!service)
         SKIP(skip);

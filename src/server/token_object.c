@@ -34,20 +34,22 @@ void token_object_write(struct json_writer *json, const char *name, const struct
 }
 
 bool token_object_write_whole(struct json_writer *json, const char *name,
-                              const struct server *server, const struct rows *rows, size_t row,
+                              const struct server *server, const struct rows *rows, bool is_cached,
                               struct arena *arena, struct error *err)
 {
-    const char *id = row_text(rows, row, TOKEN_GET_ID);
+    const char *id = row_text(rows, 0, TOKEN_GET_ID);
     struct token_secrets secrets;
 
-    if (!token_secrets_of(&server->keys, row_str(rows, row, TOKEN_GET_KEY_ID), id, &secrets))
+    if (!token_secrets_of(&server->keys, row_str(rows, 0, TOKEN_GET_KEY_ID), id, &secrets))
         return error_set(err, ERR_KEY_MISSING, "the key that made token %s is gone", id);
     const char *url = arena_printf(arena, "%s/api/v1/tokens/%s/callback/%s", server->public_url, id,
                                    secrets.callback);
     json_open(json, name);
-    write_fields(json, rows, row);
+    write_fields(json, rows, 0);
     json_string(json, "callback_url", url);
     json_string(json, "public_access_token", secrets.bearer);
+    if (is_cached)
+        json_bool(json, "is_cached", true);
     json_close(json);
     return true;
 }
@@ -58,6 +60,8 @@ const struct json_field token_request_fields[] = {
     {"tags", JSON_LIST, offsetof(struct token_request, tags), OPTIONAL, .max = 64},
     {"idempotency_key", JSON_TEXT, offsetof(struct token_request, idempotency_key), OPTIONAL,
      .max = 512},
+    {"idempotency_key_ttl", JSON_RAW, offsetof(struct token_request, idempotency_key_ttl), OPTIONAL,
+     .max = 256},
     {"idempotency_key_options", JSON_OBJ, offsetof(struct token_request, idempotency_key_options),
      OPTIONAL, .fields = key_origin_fields},
     {0},
@@ -96,13 +100,15 @@ static void fingerprint_of(int64_t timeout, const struct token_new *made, struct
 
 bool token_request_do(struct server *server, struct tx *tx, const char *environment_id,
                       const char *run_id, const struct token_request *request, struct arena *arena,
-                      char id[ID_TEXT], struct error *err)
+                      char id[ID_TEXT], bool *is_cached, struct error *err)
 {
     struct token_new made = {.environment_id = environment_id, .run_id = run_id};
     int64_t timeout, now = time_now_ms();
+    int64_t ttl = IDEMPOTENCY_DAYS * DAY_MS;
     char first[ID_TEXT] = "";
 
-    if (!read_request(request, arena, &timeout, &made, err))
+    if (!read_request(request, arena, &timeout, &made, err) ||
+        !input_key_ttl(request->idempotency_key_ttl, &ttl, err))
         return false;
     made.timeout_at_ms = now + timeout;
     id_make(id);
@@ -113,7 +119,7 @@ bool token_request_do(struct server *server, struct tx *tx, const char *environm
             .key = request->idempotency_key,
             .subject_id = id,
             .now = now,
-            .ttl_ms = IDEMPOTENCY_DAYS * DAY_MS,
+            .ttl_ms = ttl,
         };
 
         fingerprint_of(timeout, &made, arena, claim.fingerprint);
@@ -121,7 +127,8 @@ bool token_request_do(struct server *server, struct tx *tx, const char *environm
             !idempotency_claim_key(tx, &claim, arena, first, err))
             return false;
     }
-    if (first[0]) {
+    *is_cached = first[0];
+    if (*is_cached) {
         memcpy(id, first, ID_TEXT);
         return true;
     }

@@ -23,19 +23,20 @@ bool token_create_post(struct call *call, struct response *res, struct error *er
     struct token_request request;
     struct rows rows;
     char id[ID_TEXT];
+    bool is_cached;
     AUTO_TX tx = NULL;
 
     if (!call_body(call, token_request_fields, &request, sizeof request, err) ||
         !store_begin(server->store, &tx, err) ||
         !token_request_do(server, tx, call_environment(call), NULL, &request, call->arena, id,
-                          err) ||
+                          &is_cached, err) ||
         !load(call, tx, id, &rows, err))
         return false;
     struct json_writer json = json_begin(response_body(res));
-    if (!token_object_write_whole(&json, NULL, server, &rows, 0, call->arena, err) ||
+    if (!token_object_write_whole(&json, NULL, server, &rows, is_cached, call->arena, err) ||
         !store_commit(&tx, err))
         return false;
-    response_json(res, 201);
+    response_json(res, is_cached ? 200 : 201);
     return json_end(&json, err);
 }
 

@@ -72,7 +72,7 @@ static bool show_token(struct asked *asked, const char *id, struct wire_op_resul
         return false;
     if (rows.n_rows == 0)
         return error_set(err, ERR_TOKEN_NOT_FOUND, "there is no token %s", id);
-    if (!token_object_write_whole(&json, NULL, asked->server, &rows, 0, arena, err) ||
+    if (!token_object_write_whole(&json, NULL, asked->server, &rows, false, arena, err) ||
         !json_end(&json, err))
         return false;
     result->ok = true;
@@ -85,10 +85,11 @@ static bool do_token_create(struct asked *asked, const struct wire_op *op,
 {
     struct arena *arena = asked->call->arena;
     struct token_request request;
+    bool is_cached;
 
     return json_read(op->body, token_request_fields, &request, sizeof request, arena, err) &&
            token_request_do(asked->server, asked->tx, asked->run.environment_id, asked->run.id,
-                            &request, arena, subject, err) &&
+                            &request, arena, subject, &is_cached, err) &&
            show_token(asked, subject, result, err);
 }
 

@@ -119,8 +119,10 @@ suite("a chat", () => {
       runs = await handle.runs();
       assert.ok(!runs.some(({ isFailed }) => isFailed), seen());
       return (await handle.retrieve()).canClose;
-    }).catch((error: unknown) => {
-      throw new Error(`${error}: ${seen()}`);
+    }).catch(async (error: unknown) => {
+      const { activity } = await handle.retrieve();
+      const told = (await own.runEvents(runs.at(-1)?.id ?? "")).slice(-12).map(({ kind }) => kind);
+      throw new Error(`${error}: ${activity}, ${seen()}, the last one: ${told.join(" ")}`);
     });
     assert.deepEqual(
       runs.map(({ status, output }) => [status, output]),
