@@ -194,10 +194,10 @@ struct guest_captured {
     char lack[128]; /* why it is not remembered, or no difference though one was asked for */
 };
 
-/* What is to be captured: the workspace, or of a machine that was set up as a layer what was changed
- * in its image, after which it is of no more use. `since` is the mark of a tree the agent remembers:
- * then what comes is the difference from it, unless it remembers another; ERR_CONFLICT when it finds
- * that there is none to be told. With `mark` it remembers this one. */
+/* What is to be captured: the workspace, or of a machine that was set up as a layer what was
+ * changed in its image, after which it is of no more use. `since` is the mark of a tree the agent
+ * remembers: then what comes is the difference from it, unless it remembers another; ERR_CONFLICT
+ * when it finds that there is none to be told. With `mark` it remembers this one. */
 struct guest_wanted {
     bool is_layer;
     const char *since, *mark; /* NULL: none */
