@@ -240,6 +240,7 @@ static void attach_streams(struct program *program, const struct message_launch 
                 (uint16_t)launch->stderr_stream);
     input_init(&program->in, program, is_started ? take_fd(&plumbing->in[1]) : -1,
                (uint16_t)launch->stdin_stream);
+    program->in.is_awaited = is_started && program->kind == PROGRAM_PTY;
 }
 
 static bool start_program(struct program *program, const struct message_launch *launch,

@@ -29,6 +29,7 @@ struct program_input {
     uint16_t stream;
     struct buf pending;
     bool is_ending;
+    bool is_awaited; /* its fd is on its way: a terminal is made by the room */
 };
 
 struct program {

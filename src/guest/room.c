@@ -78,6 +78,7 @@ static void take_terminal(struct program *program, int fds[ROOM_FDS_MAX], size_t
     output_begin(&program->out[0], take_fd(&master));
     if (program->in.stream)
         program->in.fd = take_fd(&other);
+    program->in.is_awaited = false;
     if (n_fds > 1)
         program->watcher_fd = take_fd(&fds[1]);
 }

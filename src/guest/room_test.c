@@ -136,6 +136,15 @@ ON_EVERY_ENGINE(a_terminal_is_one)
     CHECK(harness->exit_code == 3 && harness->stdout_end == harness->out.len);
 }
 
+/* The first one waits for its room to be made. */
+ON_EVERY_ENGINE(what_is_typed_before_a_terminal_is_there_reaches_it)
+{
+    CHECK(set_up(harness));
+    CHECK(harness_launch(harness, 1, PROGRAM_PTY, ARGV("probe", "terminal"), NULL, ""));
+    CHECK(type(harness, "early\r"));
+    CHECK(harness_until_text(harness, "heard early\r\n"));
+}
+
 ON_EVERY_ENGINE(a_terminal_that_is_closed_hangs_up)
 {
     CHECK(set_up(harness));

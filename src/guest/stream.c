@@ -207,6 +207,7 @@ void input_finish(struct program_input *input)
     input->source = NULL;
     auto_close(&input->fd);
     input->fd = -1;
+    input->is_awaited = false;
     buf_finish(&input->pending);
     if (input->stream && !channel_reset(&agent->channel, input->stream, 0, &err))
         agent_die(agent, &err);
@@ -214,7 +215,7 @@ void input_finish(struct program_input *input)
 
 bool input_take(struct program_input *input, struct str bytes, bool is_end, struct error *err)
 {
-    if (input->fd < 0)
+    if (input->fd < 0 && !input->is_awaited)
         return true;
     input->is_ending = is_end;
     return buf_append(&input->pending, bytes, err);

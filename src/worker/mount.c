@@ -278,14 +278,16 @@ static bool attend(struct mount *mount, struct error *err)
     if (!call(mount, "mount/ready", wire_mount_ready_fields, &ready, err))
         return false;
     mount->touched_ms = time_boot_ms();
-    while (!mount->is_ending) {
+    /* Mail may have come before it was ready: nobody wakes for that again. */
+    for (;;) {
+        take_mail(mount);
+        look_for_end(mount);
+        if (mount->is_ending)
+            return true;
         int64_t until = is_idle(mount) ? mount->touched_ms + mount->grant->idle_ms : INT64_MAX;
         if (!guest_attend(mount->guest, until, err))
             return false;
-        take_mail(mount);
-        look_for_end(mount);
     }
-    return true;
 }
 
 /* Every program is told to end, and the agent proves that nothing is left. */
