@@ -208,3 +208,37 @@ export function Confirm({
     </span>
   );
 }
+
+/** What is shown this one time, to be copied. */
+export function Once({ words, text }: { words: string; text: string | undefined }): ReactNode {
+  if (text === undefined) return null;
+  return (
+    <div className="once" role="status">
+      <strong>{words}</strong>
+      <div className="command">
+        <code>{text}</code>
+        <Copy text={text} />
+      </div>
+    </div>
+  );
+}
+
+/** A form that needs a name only. */
+export function NameForm({ create }: { create(name: string): Promise<void> }): ReactNode {
+  const [name, setName] = useState("");
+  const { error, isBusy, submit } = useSubmit(async () => {
+    await create(name);
+    setName("");
+  });
+  return (
+    <form onSubmit={submit} className="narrow">
+      <Field label="Name">
+        {(id) => (
+          <input id={id} required value={name} onChange={(event) => setName(event.target.value)} />
+        )}
+      </Field>
+      <button disabled={isBusy}>Create</button>
+      {error && <Trouble error={error} />}
+    </form>
+  );
+}

@@ -12,10 +12,10 @@ import { Trouble } from "./trouble.tsx";
 
 const againMs = 1000;
 
-function colors(): { background: string; foreground: string; cursor: string } {
-  const style = getComputedStyle(document.documentElement);
-  const color = (name: string): string => style.getPropertyValue(name).trim();
-  return { background: color("--raised"), foreground: color("--ink"), cursor: color("--accent") };
+/** As the page has them where the terminal stands. */
+function colors(box: HTMLElement): { background: string; foreground: string; cursor: string } {
+  const { backgroundColor, color, accentColor } = getComputedStyle(box);
+  return { background: backgroundColor, foreground: color, cursor: accentColor };
 }
 
 function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: string }): ReactNode {
@@ -23,7 +23,7 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
   const [said, setSaid] = useState("Connecting…");
   useEffect(() => {
     const terminal = new Terminal({
-      theme: colors(),
+      theme: colors(box.current as HTMLElement),
       fontSize: 13,
       scrollback: 10_000,
       cursorBlink: true,

@@ -8,9 +8,9 @@ import { useScope, useScoped } from "../../app/scope.tsx";
 import { List } from "../../ui/list.tsx";
 import {
   Confirm,
-  Copy,
   Empty,
   Field,
+  Once,
   PageHead,
   Section,
   Status,
@@ -98,15 +98,7 @@ function Create({ done }: { done(): void }): ReactNode {
       </fieldset>
       <button disabled={isBusy || chosen.size === 0}>Create</button>
       {error && <Trouble error={error} />}
-      {made && (
-        <div className="once" role="status">
-          <strong>Copy the key now; it is not shown again.</strong>
-          <div className="command">
-            <code>{made}</code>
-            <Copy text={made} />
-          </div>
-        </div>
-      )}
+      <Once words="Copy the key now; it is not shown again." text={made} />
     </form>
   );
 }

@@ -4,7 +4,7 @@ import { send } from "../../api/client.ts";
 import type { Environment } from "../../api/types.ts";
 import { refreshAll } from "../../app/query.ts";
 import { useScope } from "../../app/scope.tsx";
-import { Confirm, Field, PageHead, Section, useSubmit } from "../../ui/parts.tsx";
+import { Confirm, Field, NameForm, PageHead, Section, useSubmit } from "../../ui/parts.tsx";
 import { Trouble } from "../../ui/trouble.tsx";
 
 const grades = ["shared-kernel", "user-kernel", "microvm"];
@@ -70,12 +70,6 @@ function Edit({ one }: { one: Environment }): ReactNode {
 
 export default function Environments(): ReactNode {
   const { project } = useScope();
-  const [name, setName] = useState("");
-  const { error, isBusy, submit } = useSubmit(async () => {
-    await send("POST", `/projects/${project.id}/environments`, { name });
-    setName("");
-    refreshAll("projects");
-  });
   return (
     <>
       <PageHead title="Environments" lead={project.name} />
@@ -85,20 +79,12 @@ export default function Environments(): ReactNode {
         ))}
       </div>
       <Section title="New environment">
-        <form onSubmit={submit} className="narrow">
-          <Field label="Name">
-            {(id) => (
-              <input
-                id={id}
-                required
-                value={name}
-                onChange={(event) => setName(event.target.value)}
-              />
-            )}
-          </Field>
-          <button disabled={isBusy}>Create</button>
-          {error && <Trouble error={error} />}
-        </form>
+        <NameForm
+          create={async (name) => {
+            await send("POST", `/projects/${project.id}/environments`, { name });
+            refreshAll("projects");
+          }}
+        />
       </Section>
     </>
   );

@@ -11,6 +11,7 @@ import {
   Copy,
   Empty,
   Field,
+  Once,
   PageHead,
   Section,
   Status,
@@ -99,15 +100,7 @@ function Invite({ done }: { done(): void }): ReactNode {
       </Field>
       <button disabled={isBusy}>Invite</button>
       {error && <Trouble error={error} />}
-      {url && (
-        <div className="once" role="status">
-          <strong>Send this link; it is not shown again.</strong>
-          <div className="command">
-            <code>{url}</code>
-            <Copy text={url} />
-          </div>
-        </div>
-      )}
+      <Once words="Send this link; it is not shown again." text={url} />
     </form>
   );
 }

@@ -1,21 +1,13 @@
-import { useState } from "react";
 import type { ReactNode } from "react";
 import { get, send } from "../../api/client.ts";
 import type { Project } from "../../api/types.ts";
 import { useQuery } from "../../app/query.ts";
 import { List } from "../../ui/list.tsx";
-import { Confirm, Empty, Field, PageHead, Section, useSubmit } from "../../ui/parts.tsx";
+import { Confirm, Empty, NameForm, PageHead, Section } from "../../ui/parts.tsx";
 import { Time } from "../../ui/time.tsx";
-import { Trouble } from "../../ui/trouble.tsx";
 
 export default function Projects(): ReactNode {
   const query = useQuery("projects", () => get<{ projects: Project[] }>("/projects"));
-  const [name, setName] = useState("");
-  const { error, isBusy, submit } = useSubmit(async () => {
-    await send("POST", "/projects", { name });
-    setName("");
-    query.refresh();
-  });
   return (
     <>
       <PageHead title="Projects" />
@@ -71,20 +63,12 @@ export default function Projects(): ReactNode {
         ]}
       />
       <Section title="New project">
-        <form onSubmit={submit} className="narrow">
-          <Field label="Name">
-            {(id) => (
-              <input
-                id={id}
-                required
-                value={name}
-                onChange={(event) => setName(event.target.value)}
-              />
-            )}
-          </Field>
-          <button disabled={isBusy}>Create</button>
-          {error && <Trouble error={error} />}
-        </form>
+        <NameForm
+          create={async (name) => {
+            await send("POST", "/projects", { name });
+            query.refresh();
+          }}
+        />
       </Section>
     </>
   );
