@@ -107,8 +107,9 @@ $(B)/default: | platform console
 $(B)/guest:
 	meson setup $@ --native-file tools/musl.ini -Dguest_only=true --buildtype=minsize
 
-$(B)/san:
-	meson setup $@ -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+$(B)/san: | console
+	meson setup $@ -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
+		-Dconsole_archive=$(abspath $(B))/console.web
 
 $(B)/fuzz:
 	CC=clang-19 meson setup $@ -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false

@@ -366,6 +366,7 @@ SERVICE_TEST(a_claim_goes_by_index_at_any_backlog)
                                   V_INT(1),
                                   V_TEXT("compat"),
                                   V_TEXT("key"),
+                                  V_INT(1),
                                   V_TEXT(QUEUE_RULES)};
     const struct value place[] = {V_TEXT("lane-1"), V_TEXT("fits")};
     const struct value late[] = {V_INT(time_now_ms()), V_INT(100)};

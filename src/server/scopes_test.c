@@ -211,6 +211,7 @@ SERVICE_TEST(a_project_is_deleted_when_nothing_in_it_lives)
 struct foreign {
     const char *run, *deployment, *key, *secret, *task, *sandbox, *workspace;
     const char *token, *public_token, *session, *schedule;
+    const char *version, *exec, *pty; /* of the workspace */
 };
 
 static const char *foreign_id(const struct foreign *foreign, struct str param)
@@ -229,6 +230,9 @@ static const char *foreign_id(const struct foreign *foreign, struct str param)
         {":public_token", foreign->public_token},
         {":session",      foreign->session     },
         {":schedule",     foreign->schedule    },
+        {":version",      foreign->version     },
+        {":exec",         foreign->exec        },
+        {":pty",          foreign->pty         },
     };
     for (size_t i = 0; i < COUNT_OF(params); i++)
         if (str_equal(param, str_of(params[i].name)))
@@ -265,6 +269,34 @@ static const char *method_of(const struct route *route)
                                             : "POST";
 }
 
+/* What a route must be told before it looks for anything. */
+static const char *body_of(const struct route *route)
+{
+    static const struct {
+        const char *pattern, *body;
+    } bodies[] = {
+        {"/api/workspaces/:workspace/execs",             "{\"command\":[\"true\"]}"     },
+        {"/api/workspaces/:workspace/execs/:exec/stdin", "{\"offset\":0,\"data\":\"\"}" },
+        {"/api/workspaces/:workspace/pty/:pty/input",    "{\"offset\":0,\"data\":\"\"}" },
+        {"/api/workspaces/:workspace/pty/:pty/resize",   "{\"cols\":80,\"rows\":24}"    },
+        {"/api/workspaces/:workspace/files/move",        "{\"from\":\"a\",\"to\":\"b\"}"},
+        {"/api/workspaces/:workspace/files/directory",   "{\"path\":\"a\"}"             },
+    };
+
+    if (route->method == METHOD_GET)
+        return NULL;
+    for (size_t i = 0; i < COUNT_OF(bodies); i++)
+        if (strcmp(route->pattern, bodies[i].pattern) == 0)
+            return bodies[i].body;
+    return "{}";
+}
+
+/* They ask for a WebSocket first; attach_test and relay_test have them. */
+static bool is_socket(const struct route *route)
+{
+    return strstr(route->pattern, "/attach") || strstr(route->pattern, "/ports/:port");
+}
+
 /* Every scoped route with what another environment has is not found; but for PUT, which makes
  * one of this name here. */
 static bool finds_nothing(struct service *service, const char *token, const char *prefix,
@@ -274,15 +306,15 @@ static bool finds_nothing(struct service *service, const char *token, const char
     for (size_t i = 0; i < n_server_routes; i++) {
         const struct route *route = &server_routes[i];
         bool is_known;
-        if (!route->scoped || route->method == METHOD_PUT)
+        if (!route->scoped || route->method == METHOD_PUT || is_socket(route))
             continue;
         const char *path =
             foreign_path(&service->arena, foreign, prefix, route->pattern, &is_known);
         if (!path && is_known)
             continue;
-        int status = path ? service_ask(service, token, method_of(route), path,
-                                        route->method == METHOD_GET ? NULL : "{}")
-                          : 0;
+        if (path && strstr(route->pattern, "/files"))
+            path = arena_printf(&service->arena, "%s?path=a", path);
+        int status = path ? service_ask(service, token, method_of(route), path, body_of(route)) : 0;
         if (status == 404 && is_known)
             continue;
         printf("# %s %s: %d%s\n", method_of(route), path ? path : route->pattern, status,
@@ -290,6 +322,26 @@ static bool finds_nothing(struct service *service, const char *token, const char
         ok = false;
     }
     return ok;
+}
+
+static bool furnish_workspace(struct service *service, const char *prefix, struct foreign *foreign)
+{
+#define IN(rest) arena_printf(&service->arena, "%s/workspaces/%s" rest, prefix, foreign->workspace)
+    const char *all = arena_printf(&service->arena, "%s/workspaces", prefix);
+
+    if (ask(service, "POST", all, "{\"sandbox_id\":\"box\"}") != 201)
+        return false;
+    foreign->workspace = service_text(service, "workspace.id");
+    if (ask(service, "POST", IN("/files/directory"), "{\"path\":\"a\"}") / 100 != 2)
+        return false;
+    foreign->version = service_text(service, "version_id");
+    if (ask(service, "POST", IN("/execs"), "{\"command\":[\"true\"]}") != 201)
+        return false;
+    foreign->exec = service_text(service, "exec.id");
+    if (ask(service, "POST", IN("/pty"), "{}") != 201)
+        return false;
+    foreign->pty = service_text(service, "pty.id");
+    return true;
 }
 
 /* A run, a deployment with its task and sandbox, a key and a secret, where the prefix says. */
@@ -307,8 +359,8 @@ static bool furnish(struct service *service, const char *prefix, const char *env
     foreign->deployment = arena_text(&service->arena, str_of(service->deployment_id));
     ok = ok && ask(service, "POST", AT("/runs"), "{\"task_id\":\"hello\"}") == 201;
     foreign->run = service_text(service, "id");
-    foreign->workspace = service_text(service, "workspace_id");
     foreign->session = service_text(service, "session_id");
+    ok = ok && furnish_workspace(service, prefix, foreign);
     ok =
         ok && ask(service, "POST", AT("/schedules"),
                   "{\"deduplication_key\":\"k\",\"task\":\"hello\",\"cron\":\"0 3 * * *\"}") == 201;
@@ -332,8 +384,11 @@ static bool furnish(struct service *service, const char *prefix, const char *env
 #define ALL_SCOPED                                                                               \
     "\"runs:create\",\"runs:read\",\"runs:manage\",\"tasks:deploy\","                            \
     "\"secrets:write\",\"tokens:create\",\"tokens:read\",\"tokens:complete\",\"tokens:cancel\"," \
-    "\"workspace-versions:read\",\"session-streams:read\",\"session-input:send\","               \
-    "\"session-output:append\""
+    "\"session-streams:read\",\"session-input:send\",\"session-output:append\","                 \
+    "\"workspace-lifecycle:manage\",\"workspace-files:read\",\"workspace-files:write\","         \
+    "\"workspace-versions:read\",\"workspace-exec:create\",\"workspace-exec:read\","             \
+    "\"workspace-exec:manage\",\"workspace-pty:create\",\"workspace-pty:read\","                 \
+    "\"workspace-pty:manage\""
 
 /* The object is looked for in the callers' environment, and in its own by a key of another. */
 static void check_foreign(struct service *service, const char *key, const char *prefix,
