@@ -608,7 +608,7 @@ def a_build_on_a_terminal_is_drawn_and_the_cursor_comes_back():
 
 def hear_signals():
     """In a child: whoever runs the tests in the background has these ignored."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
