@@ -62,6 +62,8 @@ struct response_source {
     int status;      /* 0: 200 */
     bool is_sse;     /* keep-alive comments, 30 minute limit, no buffering headers */
     uint64_t length; /* of a download when it is known, else 0: chunked */
+    /* It writes the whole answer itself, status and headers, and the connection ends with it. */
+    bool writes_head;
     /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was
      * sent. *over: the stream ends after it. Neither: wait for the topic. */
     bool (*pull)(void *state, struct buf *out, bool *more, bool *over, struct error *err);

@@ -74,7 +74,7 @@ static void respond(struct connection *connection)
         exchange->keep_alive = false;
     exchange_compose(exchange);
     if (exchange->response.kind == RESPONSE_STREAM &&
-        exchange->call.request->method != METHOD_HEAD) {
+        (exchange->call.request->method != METHOD_HEAD || exchange->response.source.writes_head)) {
         stream_begin(connection);
         return;
     }

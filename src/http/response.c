@@ -199,7 +199,8 @@ void response_error(struct response *res, const struct error *err, struct str de
 
 bool response_is_chunked(const struct response *res, bool is_old)
 {
-    return res->kind == RESPONSE_STREAM && res->source.length == 0 && !is_old;
+    return res->kind == RESPONSE_STREAM && res->source.length == 0 && !res->source.writes_head &&
+           !is_old;
 }
 
 static void format_framing(const struct response *res, bool is_old, char *line, size_t size)
@@ -249,6 +250,8 @@ bool response_compose(struct response *res, const struct response_frame *frame, 
     char line[512], framing[64];
 
     head->len = 0;
+    if (res->kind == RESPONSE_STREAM && res->source.writes_head)
+        return true;
     format_framing(res, frame->is_old, framing, sizeof framing);
     int len = snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\nX-Request-ID: %s\r\n%s%s%s%s%s%s",
                        res->status, reason_of(res->status), frame->request_id,

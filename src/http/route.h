@@ -1,6 +1,7 @@
 /* Routes: a table of (method, pattern, permission, handler) rows, and its matcher.
  *
- * In a pattern `:name` stands for one non-empty segment. A handler runs only after the
+ * In a pattern `:name` stands for one non-empty segment, and a `*` at its end for whatever follows.
+ * A handler runs only after the
  * caller has been shown to hold the row's permission.
  */
 #pragma once

@@ -197,7 +197,7 @@ void stream_begin(struct connection *connection)
         .end_ms = now + server->config.stream_end_ms,
         .quiet_ms = now,
         .is_chunked = response_is_chunked(res, exchange->call.request->is_old),
-        .keep_alive = exchange->keep_alive,
+        .keep_alive = exchange->keep_alive && !res->source.writes_head,
         .has_more = true,
     };
     res->output.head = (struct buf){0};
