@@ -26,6 +26,8 @@ static size_t list_settings(const struct server_config *config, struct arena *ar
         {"HELMR_DATABASE_URL", text_of(config->database_url)},
         {"HELMR_CAS_URI", text_of(config->store_dir)},
         {"HELMR_PUBLIC_URL", text_of(config->public_url)},
+        {"HELMR_PREVIEW_URL", text_of(config->preview_url)},
+        {"HELMR_PREVIEW_ADDR", text_of(config->preview_address)},
         {"HELMR_TLS_CERT_FILE", text_of(config->tls_certificate)},
         {"HELMR_TLS_KEY_FILE", text_of(config->tls_key)},
         {"HELMR_TRUSTED_PROXIES", text_of(config->trusted_proxies)},

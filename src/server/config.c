@@ -34,6 +34,8 @@ static const char *const known_variables[] = {
     "HELMR_S3_PATH_STYLE",
     "HELMR_CONTROL_ADDR",
     "HELMR_PUBLIC_URL",
+    "HELMR_PREVIEW_URL",
+    "HELMR_PREVIEW_ADDR",
     "HELMR_TLS_CERT_FILE",
     "HELMR_TLS_KEY_FILE",
     "HELMR_TRUSTED_PROXIES",
@@ -183,27 +185,37 @@ static bool read_proxies(const struct env *env, struct arena *arena, struct serv
            error_wrap(err, "HELMR_TRUSTED_PROXIES");
 }
 
-static bool check_public_url(const struct server_config *config, struct error *err)
+static bool check_url(const char *name, const char *url, const struct server_config *config,
+                      struct error *err)
 {
-    const char *url = config->public_url;
     bool is_secure = url && strncmp(url, "https://", 8) == 0;
     if (!url)
         return true;
     if (!is_secure && strncmp(url, "http://", 7) != 0)
-        return error_set(err, ERR_INVALID, "HELMR_PUBLIC_URL must begin with https:// or http://");
+        return error_set(err, ERR_INVALID, "%s must begin with https:// or http://", name);
     if (!is_secure && !listen_url_is_loopback(url) && !config->plain_http)
-        return error_set(err, ERR_INVALID,
-                         "HELMR_PUBLIC_URL must be https when it is not loopback");
+        return error_set(err, ERR_INVALID, "%s must be https when it is not loopback", name);
     if (!is_secure && config->tls_certificate && !config->trusted_proxies)
-        return error_set(err, ERR_INVALID,
-                         "HELMR_PUBLIC_URL must be https: the server speaks TLS itself");
+        return error_set(err, ERR_INVALID, "%s must be https: the server speaks TLS itself", name);
     return true;
 }
 
-/* As a browser writes an origin: without a slash at the end. */
-static const char *read_public_url(const struct env *env, struct arena *arena)
+static bool check_address(const char *name, const char *address, const struct server_config *config,
+                          struct error *err)
 {
-    const char *url = env_find(env, "HELMR_PUBLIC_URL");
+    return listen_address_is_loopback(address) || config->tls_certificate ||
+           config->trusted_proxies || config->plain_http ||
+           error_set(err, ERR_INVALID,
+                     "%s %s is not loopback: set HELMR_TLS_CERT_FILE and "
+                     "HELMR_TLS_KEY_FILE; plain HTTP there needs HELMR_TRUSTED_PROXIES or "
+                     "HELMR_PLAIN_HTTP=1",
+                     name, address);
+}
+
+/* As a browser writes an origin: without a slash at the end. */
+static const char *read_url(const struct env *env, const char *name, struct arena *arena)
+{
+    const char *url = env_find(env, name);
     size_t len = url ? strlen(url) : 0;
     while (len > 0 && url[len - 1] == '/')
         len--;
@@ -216,18 +228,60 @@ static bool read_address(const struct env *env, const struct server_flags *flags
     const char *address =
         flags->address ? flags->address : env_text(env, "HELMR_CONTROL_ADDR", "127.0.0.1:8080");
     config->address = arena_text(arena, str_of(address));
-    config->public_url = read_public_url(env, arena);
+    config->public_url = read_url(env, "HELMR_PUBLIC_URL", arena);
     if (!env_bool(env, "HELMR_PLAIN_HTTP", false, &config->plain_http, err) ||
         !read_tls(env, arena, config, err) || !read_proxies(env, arena, config, err))
         return false;
-    if (!listen_address_is_loopback(address) && !config->tls_certificate &&
-        !config->trusted_proxies && !config->plain_http)
-        return error_set(err, ERR_INVALID,
-                         "HELMR_CONTROL_ADDR %s is not loopback: set HELMR_TLS_CERT_FILE and "
-                         "HELMR_TLS_KEY_FILE; plain HTTP there needs HELMR_TRUSTED_PROXIES or "
-                         "HELMR_PLAIN_HTTP=1",
-                         address);
-    return check_public_url(config, err);
+    return check_address("HELMR_CONTROL_ADDR", address, config, err) &&
+           check_url("HELMR_PUBLIC_URL", config->public_url, config, err);
+}
+
+/* As browsers compare origins: without a path, in small letters, without the scheme's own port. */
+static struct str origin_of(const char *url, struct arena *arena)
+{
+    const char *at = strstr(url, "://");
+    size_t scheme = at ? (size_t)(at - url) + 3 : 0;
+    char *text = arena_text(arena, (struct str){url, scheme + strcspn(url + scheme, "/?#")});
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] >= 'A' && text[i] <= 'Z')
+            text[i] = (char)(text[i] - 'A' + 'a');
+    const char *own = strncmp(text, "https:", 6) == 0 ? ":443" : ":80";
+    size_t own_len = strlen(own);
+    if (len > own_len && strcmp(text + len - own_len, own) == 0)
+        len -= own_len;
+    return (struct str){text, len};
+}
+
+/* Pages of sandboxes are strangers' pages: they never get the origin of the console. */
+static bool check_preview_origin(const struct server_config *config, struct arena *arena,
+                                 struct error *err)
+{
+    const char *url = config->preview_url, *rest = strstr(url, "://");
+    const char *ours = config->public_url ? config->public_url
+                                          : arena_printf(arena, "%s://%s",
+                                                         config->tls_certificate ? "https" : "http",
+                                                         config->address);
+    if (!rest || !rest[3] || strpbrk(rest + 3, "/?#@ \\;\""))
+        return error_set(err, ERR_INVALID, "HELMR_PREVIEW_URL must be an origin without a path");
+    return !str_equal(origin_of(url, arena), origin_of(ours, arena)) ||
+           error_set(err, ERR_INVALID,
+                     "HELMR_PREVIEW_URL must be another origin than this server's own, %s", ours);
+}
+
+static bool read_previews(const struct env *env, struct arena *arena, struct server_config *config,
+                          struct error *err)
+{
+    const char *address = env_find(env, "HELMR_PREVIEW_ADDR");
+    config->preview_url = read_url(env, "HELMR_PREVIEW_URL", arena);
+    config->preview_address = address ? arena_text(arena, str_of(address)) : NULL;
+    if (!config->preview_url != !address)
+        return error_set(err, ERR_INVALID, "%s is set and %s is not: previews need both",
+                         address ? "HELMR_PREVIEW_ADDR" : "HELMR_PREVIEW_URL",
+                         address ? "HELMR_PREVIEW_URL" : "HELMR_PREVIEW_ADDR");
+    return !address || (check_url("HELMR_PREVIEW_URL", config->preview_url, config, err) &&
+                        check_preview_origin(config, arena, err) &&
+                        check_address("HELMR_PREVIEW_ADDR", address, config, err));
 }
 
 /* Whoever guesses it is the owner. */
@@ -275,7 +329,7 @@ static bool read_all(const struct env *env, const struct server_flags *flags, st
         arena_text(arena, str_of(env_text(env, "HELMR_WORKER_GROUPS", "default")));
     return read_log(env, config, err) && read_database(env, arena, config, err) &&
            read_store(env, arena, config, err) && read_address(env, flags, arena, config, err) &&
-           read_oidc(env, arena, config, err) &&
+           read_previews(env, arena, config, err) && read_oidc(env, arena, config, err) &&
            read_duration(env, "HELMR_LEASE_TTL", 1, 60000, &config->lease_ttl_ms, err) &&
            read_duration(env, "HELMR_CANCEL_GRACE", 1, 30000, &config->cancel_grace_ms, err) &&
            read_duration(env, "HELMR_WAIT_HOT_TIME", 0, 5000, &config->hot_time_ms, err) &&

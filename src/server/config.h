@@ -18,6 +18,8 @@ struct server_config {
     const char *store_dir; /* of the file: store */
     const char *address;   /* host:port */
     const char *public_url;
+    const char *preview_url;               /* an origin; NULL: there are no previews */
+    const char *preview_address;           /* host:port of them; both or none */
     const char *worker_groups;             /* comma list */
     const char *tls_certificate, *tls_key; /* paths; both or none */
     const char *trusted_proxies;           /* as written; NULL: none */

@@ -20,7 +20,8 @@ static void clear(void)
         "HELMR_DATA_DIR",    "HELMR_DATABASE_URL",   "HELMR_CONTROL_ADDR", "HELMR_LEASE_TTL",
         "HELMR_CAS_URI",     "HELMR_LOG_LEVEL",      "HELMR_DEV_LOGIN",    "HELMR_PUBLIC_URL",
         "HELMR_PLAIN_HTTP",  "HELMR_TLS_CERT_FILE",  "HELMR_TLS_KEY_FILE", "HELMR_TRUSTED_PROXIES",
-        "HELMR_OIDC_ISSUER", "HELMR_OIDC_CLIENT_ID", "HELMR_SETUP_TOKEN",  "HELMR_SCHEDULE_JITTER"};
+        "HELMR_OIDC_ISSUER", "HELMR_OIDC_CLIENT_ID", "HELMR_SETUP_TOKEN",  "HELMR_SCHEDULE_JITTER",
+        "HELMR_PREVIEW_URL", "HELMR_PREVIEW_ADDR"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
         unsetenv(names[i]);
     setenv("HELMR_LOG_LEVEL", "error", 1);
@@ -120,6 +121,41 @@ TEST(a_public_url_is_https_where_the_server_is)
     clear();
     server_config_finish(&config);
     arena_finish(&arena);
+}
+
+TEST(previews_have_an_origin_and_a_listener_of_their_own)
+{
+    static const struct {
+        const char *public_url, *url, *address, *wrong;
+    } cases[] = {
+        {NULL,                "http://localhost:9",    "127.0.0.1:9", NULL                },
+        {"https://a.example", "https://b.example/",    "127.0.0.1:9", NULL                },
+        {"https://a.example", "https://a.example:444", "127.0.0.1:9", NULL                },
+        {NULL,                "http://localhost:9",    NULL,          "HELMR_PREVIEW_ADDR"},
+        {NULL,                NULL,                    "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {"https://a.example", "https://A.example:443", "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "http://127.0.0.1:8080", "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "https://b.example/x",   "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "https://u@b.example",   "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "https://",              "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "http://b.example",      "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "b.example",             "127.0.0.1:9", "HELMR_PREVIEW_URL" },
+        {NULL,                "https://b.example",     "0.0.0.0:9",   "HELMR_PREVIEW_ADDR"},
+    };
+    const struct server_flags flags = {.data_dir = "/nonexistent/data"};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        clear();
+        if (cases[i].public_url)
+            setenv("HELMR_PUBLIC_URL", cases[i].public_url, 1);
+        if (cases[i].url)
+            setenv("HELMR_PREVIEW_URL", cases[i].url, 1);
+        if (cases[i].address)
+            setenv("HELMR_PREVIEW_ADDR", cases[i].address, 1);
+        CHECK(load(&flags) == !cases[i].wrong);
+        CHECK(!cases[i].wrong || strstr(err.text, cases[i].wrong));
+    }
+    clear();
+    CHECK(load(&flags) && !config.preview_url);
 }
 
 TEST(a_provider_is_https_and_whole_and_a_setup_token_is_long)

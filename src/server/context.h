@@ -20,6 +20,7 @@
 
 #define API_VERSION "2026-06-06"
 
+struct previews;
 struct relays;
 
 struct server {
@@ -36,6 +37,8 @@ struct server {
     struct loop *loop;
     struct pool *pool;
     struct http_server *http;
+    struct http_server *preview_http; /* of previews and nothing else; NULL: they are off */
+    struct previews *previews;
     struct tls *tls; /* of the TCP listener; NULL: it speaks in the clear */
     struct sweeper *sweeper;
     struct collector *collector;
@@ -51,6 +54,7 @@ struct server {
     char *own_url;                /* the same, when none is configured; owned */
     int lock_fd;                  /* of the data directory; -1: none */
     bool is_stopping;             /* of the loop's thread */
+    int n_listening;              /* HTTP servers that are not stopped; of the loop's thread */
     bool is_loopback_only; /* every TCP listener is loopback, so that dev login may be offered */
     /* Who a worker is, by its own bearer; set by the worker plane. NULL: there is none. */
     bool (*authorize_worker)(struct call *call, struct error *err);

@@ -147,7 +147,7 @@ route_handler worker_group_list_get;
 route_handler worker_group_pause_post;
 route_handler worker_group_activate_post;
 
-route_handler workspace_port_get, pty_attach_get;
+route_handler workspace_port_get, workspace_port_preview_post, pty_attach_get;
 
 route_handler secret_list_get;
 route_handler secret_one_get;

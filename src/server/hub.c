@@ -56,6 +56,15 @@ static void wake_everyone(void *arg)
     struct hub *hub = arg;
     caller_cache_clear(&hub->server->callers);
     http_server_wake_all(hub->server->http);
+    if (hub->server->preview_http)
+        http_server_wake_all(hub->server->preview_http);
+}
+
+static void wake_listeners(struct server *server, const char *topic)
+{
+    http_server_wake(server->http, topic);
+    if (server->preview_http)
+        http_server_wake(server->preview_http, topic);
 }
 
 void hub_wake(struct hub *hub, const char *topic)
@@ -65,7 +74,7 @@ void hub_wake(struct hub *hub, const char *topic)
     else if (hub->server->http && strcmp(topic, TOPIC_ALL) == 0)
         loop_post(hub->server->loop, wake_everyone, hub);
     else if (hub->server->http)
-        http_server_wake(hub->server->http, topic);
+        wake_listeners(hub->server, topic);
 }
 
 /* What this server told the others it has told itself already. */

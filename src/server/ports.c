@@ -8,31 +8,30 @@
 #include "server/handlers.h"
 #include "server/lease.h"
 #include "server/outbox.h"
+#include "server/ports.h"
 #include "server/relay.h"
 #include "server/worker_plane.h"
 #include "server/workspaces.h"
 #include "store/queries.h"
 
-static bool port_of_call(const struct call *call, struct str *text, uint16_t *port,
-                         struct error *err)
+bool port_parse(struct str text, uint16_t *port, struct error *err)
 {
     unsigned value = 0;
 
     *port = 0;
-    *text = call_param(call, 1);
-    for (size_t i = 0; i < text->len && value <= UINT16_MAX; i++) {
-        if (text->ptr[i] < '0' || text->ptr[i] > '9' || (i == 0 && text->ptr[i] == '0'))
+    for (size_t i = 0; i < text.len && value <= UINT16_MAX; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || (i == 0 && text.ptr[i] == '0'))
             return error_set(err, ERR_INVALID, "a port is a number");
-        value = value * 10 + (unsigned)(text->ptr[i] - '0');
+        value = value * 10 + (unsigned)(text.ptr[i] - '0');
     }
     *port = (uint16_t)value;
     return (value > 0 && value <= UINT16_MAX) ||
            error_set(err, ERR_INVALID, "a port is a number up to 65535");
 }
 
-static bool is_listed(struct str network, struct str port, struct arena *arena)
+static bool is_listed(struct str network, uint16_t number, struct arena *arena)
 {
-    struct str listed = {0};
+    struct str listed = {0}, port = str_of(arena_printf(arena, "%u", number));
 
     for (size_t i = 0; i < json_count(network, "ports"); i++)
         if (json_find_raw(network, arena_printf(arena, "ports.%zu", i), arena, &listed) &&
@@ -56,36 +55,44 @@ static bool send_open(struct server *server, struct tx **tx, const struct rows *
 
 /* What a sandbox lets in is looked at before whether it is there: a list tells more than a mount.
  */
-static bool find_mount(struct call *call, struct tx *tx, uint16_t *port, struct rows *mount,
-                       struct error *err)
+static bool find_listed(struct tx *tx, const struct port_place *place, struct arena *arena,
+                        struct rows *mount, struct error *err)
 {
-    char workspace[ID_TEXT];
-    struct str text;
-
-    if (!port_of_call(call, &text, port, err) || !workspace_of_call(call, tx, workspace, err) ||
-        !STORE(tx, &workspace_port, call->arena, mount, err, V_TEXT(call_environment(call)),
-               V_TEXT(workspace)))
+    if (!STORE(tx, &workspace_port, arena, mount, err, V_TEXT(place->environment_id),
+               V_TEXT(place->workspace_id)))
         return false;
-    if (mount->n_rows == 0 ||
-        !is_listed(row_str(mount, 0, WORKSPACE_PORT_NETWORK), text, call->arena))
-        return error_set(err, ERR_PORT_NOT_ALLOWED,
-                         "the sandbox does not list port %u: network({ ports: [%u] })", *port,
-                         *port);
-    return row_str(mount, 0, WORKSPACE_PORT_LEASE_ID).ptr ||
-           error_set(err, ERR_NOT_MOUNTED, "the workspace is not mounted");
+    return (mount->n_rows > 0 &&
+            is_listed(row_str(mount, 0, WORKSPACE_PORT_NETWORK), place->port, arena)) ||
+           error_set(err, ERR_PORT_NOT_ALLOWED,
+                     "the sandbox does not list port %u: network({ ports: [%u] })", place->port,
+                     place->port);
 }
 
-static bool ask(struct call *call, struct error *err)
+bool port_of_call(struct call *call, struct port_place *place, struct error *err)
+{
+    struct rows mount;
+    AUTO_TX tx = NULL;
+
+    snprintf(place->environment_id, ID_TEXT, "%s", call_environment(call));
+    return port_parse(call_param(call, 1), &place->port, err) &&
+           store_begin_read(server_of(call)->store, &tx, err) &&
+           workspace_of_call(call, tx, place->workspace_id, err) &&
+           find_listed(tx, place, call->arena, &mount, err);
+}
+
+static bool ask(struct call *call, const struct port_place *place, struct error *err)
 {
     struct server *server = server_of(call);
     char name[RELAY_NAME_TEXT];
     struct rows mount;
-    uint16_t port = 0;
     AUTO_TX tx = NULL;
 
-    if (!store_begin(server->store, &tx, err) || !find_mount(call, tx, &port, &mount, err) ||
-        !relay_ask(server->relays, call->id, row_text(&mount, 0, WORKSPACE_PORT_LEASE_ID), port,
-                   name, err))
+    if (!store_begin(server->store, &tx, err) || !find_listed(tx, place, call->arena, &mount, err))
+        return false;
+    if (!row_str(&mount, 0, WORKSPACE_PORT_LEASE_ID).ptr)
+        return error_set(err, ERR_NOT_MOUNTED, "the workspace is not mounted");
+    if (!relay_ask(server->relays, call->id, row_text(&mount, 0, WORKSPACE_PORT_LEASE_ID),
+                   place->port, name, err))
         return false;
     if (send_open(server, &tx, &mount, name, err))
         return true;
@@ -93,18 +100,18 @@ static bool ask(struct call *call, struct error *err)
     return false;
 }
 
-bool workspace_port_get(struct call *call, struct response *res, struct error *err)
+bool port_reach(struct call *call, const struct port_place *place, struct response *res,
+                bool *is_open, struct error *err)
 {
     struct relays *relays = server_of(call)->relays;
-    bool is_asked, is_open;
+    bool is_asked;
     char topic[TOPIC_TEXT];
 
-    if (!websocket_asked(call, res, "helmr.port.v1", err) ||
-        !relay_look(relays, call->id, &is_asked, &is_open, err))
+    if (!relay_look(relays, call->id, &is_asked, is_open, err))
         return false;
-    if (is_open)
-        return relay_join_client(relays, call->id, call, res, err);
-    if (!is_asked && !ask(call, err))
+    if (*is_open)
+        return true;
+    if (!is_asked && !ask(call, place, err))
         return false;
     if (call->is_last_try) {
         relay_forget(relays, call->id);
@@ -113,6 +120,16 @@ bool workspace_port_get(struct call *call, struct response *res, struct error *e
     relay_topic(call->id, topic);
     response_park(res, topic, RELAY_WAIT_MS);
     return true;
+}
+
+bool workspace_port_get(struct call *call, struct response *res, struct error *err)
+{
+    struct port_place place = {0};
+    bool is_open = false;
+
+    return websocket_asked(call, res, "helmr.port.v1", err) && port_of_call(call, &place, err) &&
+           port_reach(call, &place, res, &is_open, err) &&
+           (!is_open || relay_join_client(server_of(call)->relays, call->id, call, res, err));
 }
 
 /* GET …/leases/:lease/relay/:name?epoch=&sequence=: the worker's end of one that waits. */

@@ -317,15 +317,22 @@ static bool pull(void *state, struct websocket_out *out, bool *more, struct erro
     return ok;
 }
 
-static void release(void *state)
+void relay_leave(struct relay_end *end)
 {
-    struct relay_end *end = state;
+    if (!end)
+        return;
+
     struct relays *relays = end->relay->relays;
 
     pthread_mutex_lock(&relays->lock);
     leave(end->relay, end->side);
     pthread_mutex_unlock(&relays->lock);
     free(end);
+}
+
+static void release(void *state)
+{
+    relay_leave(state);
 }
 
 static void become_websocket(struct relay *relay, enum side side, const char *protocol,
@@ -346,6 +353,56 @@ static void become_websocket(struct relay *relay, enum side side, const char *pr
                            .release = release,
                            .state = end,
                        });
+}
+
+bool relay_join_here(struct relays *relays, const char *id, struct relay_end **end,
+                     struct error *err)
+{
+    pthread_mutex_lock(&relays->lock);
+    struct relay *relay = find(relays, id);
+    bool is_there = relay && relay->state == OPEN && !relay->has_joined[SIDE_CLIENT];
+    if (is_there) {
+        relay->has_joined[SIDE_CLIENT] = true;
+        *end = alloc(sizeof **end);
+        **end = (struct relay_end){relay, SIDE_CLIENT};
+    }
+    pthread_mutex_unlock(&relays->lock);
+    return is_there || error_set(err, ERR_UNAVAILABLE, "the connection has gone already");
+}
+
+bool relay_read(struct relay_end *end, size_t most, struct buf *bytes, bool *is_over,
+                struct error *err)
+{
+    struct relay *relay = end->relay;
+
+    pthread_mutex_lock(&relay->relays->lock);
+    struct inbox *inbox = &relay->inboxes[end->side];
+    struct str all = buf_str(&inbox->bytes), piece = {all.ptr, all.len < most ? all.len : most};
+    bool ok = piece.len == 0 || buf_append(bytes, piece, err);
+    if (ok && piece.len > 0) {
+        buf_consume(&inbox->bytes, piece.len);
+        wake(relay, other(end->side));
+    }
+    *is_over = inbox->bytes.len == 0 && (inbox->has_all || relay->has_left[other(end->side)]);
+    pthread_mutex_unlock(&relay->relays->lock);
+    return ok;
+}
+
+bool relay_write(struct relay_end *end, struct str bytes, size_t *taken, struct error *err)
+{
+    struct relay *relay = end->relay;
+    bool ok = true;
+
+    pthread_mutex_lock(&relay->relays->lock);
+    struct inbox *inbox = &relay->inboxes[other(end->side)];
+    size_t room = inbox->bytes.len < INBOX_MAX ? INBOX_MAX - inbox->bytes.len : 0;
+    *taken = bytes.len < room ? bytes.len : room;
+    if (*taken > 0) {
+        ok = buf_append(&inbox->bytes, (struct str){bytes.ptr, *taken}, err);
+        wake(relay, other(end->side));
+    }
+    pthread_mutex_unlock(&relay->relays->lock);
+    return ok;
 }
 
 bool relay_join_client(struct relays *relays, const char *id, struct call *call,

@@ -33,5 +33,17 @@ void relay_topic(const char *id, char topic[TOPIC_TEXT]);
 /* The two ends. ERR_NOT_FOUND when there is no such channel, or none that waits for it. */
 bool relay_join_client(struct relays *relays, const char *id, struct call *call,
                        struct response *res, struct error *err) MUST_USE;
+/* The client's end as calls of this process, of whoever owns it until relay_leave. Reading moves
+ * up to `most` bytes; *is_over when none will come any more. Writing says how many were taken: of
+ * a full buffer none, until the topic is woken. */
+struct relay_end;
+bool relay_join_here(struct relays *relays, const char *id, struct relay_end **end,
+                     struct error *err) MUST_USE;
+bool relay_read(struct relay_end *end, size_t most, struct buf *bytes, bool *is_over,
+                struct error *err) MUST_USE;
+bool relay_write(struct relay_end *end, struct str bytes, size_t *taken,
+                 struct error *err) MUST_USE;
+void relay_leave(struct relay_end *end); /* accepts NULL */
+
 bool relay_join_worker(struct relays *relays, struct str lease_id, struct str name,
                        struct call *call, struct response *res, struct error *err) MUST_USE;

@@ -247,6 +247,8 @@ const struct route server_routes[] = {
 
     {METHOD_GET, "/api/workspaces/:workspace/ports/:port", PERM_WORKSPACE_EXEC_CREATE,
      workspace_port_get, .scoped = true},
+    {METHOD_POST, "/api/workspaces/:workspace/ports/:port/preview", PERM_WORKSPACE_EXEC_CREATE,
+     workspace_port_preview_post, .body_max = SMALL_BODY, .scoped = true},
 
     {METHOD_POST, "/api/deployments", PERM_TASKS_DEPLOY, deployment_create, .body_max = SOURCE_MAX,
      .upload = true, .scoped = true},

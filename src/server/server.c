@@ -19,6 +19,8 @@
 #include "server/context.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/preview.h"
+#include "server/preview_grant.h"
 #include "server/relay.h"
 #include "server/routes.h"
 #include "server/seed.h"
@@ -136,9 +138,10 @@ static bool open_tls(struct server *server, struct error *err)
     return !files.certificate || tls_create(&files, &server->tls, err);
 }
 
+/* The same limits for both; previews have a table and a judge of their own. */
 static bool start_http(struct server *server, struct error *err)
 {
-    const struct http_config http = {
+    struct http_config http = {
         .loop = server->loop,
         .pool = server->pool,
         .routes = server_routes,
@@ -159,7 +162,17 @@ static bool start_http(struct server *server, struct error *err)
         .secure_headers = is_known_by_name(server->config) ? headers_for_https : NULL,
         .proxies = server->config->trusted_proxies ? &server->config->proxies : NULL,
     };
-    return http_server_create(&http, &server->http, err);
+    if (!http_server_create(&http, &server->http, err) || !server->config->preview_url)
+        return server->http;
+    http.routes = preview_routes;
+    http.n_routes = n_preview_routes;
+    http.authorize = preview_authorize;
+    http.refused = NULL;
+    http.response_headers = preview_headers;
+    http.secure_headers = NULL;
+    return http_server_create(&http, &server->preview_http, err) &&
+           http_server_listen_tls(server->preview_http, server->config->preview_address,
+                                  server->tls, err);
 }
 
 static bool listen_everywhere(struct server *server, struct error *err)
@@ -208,6 +221,7 @@ bool server_create(const struct server_config *config, struct server **made, str
     *server = (struct server){.config = config, .lock_fd = -1};
     server->hub.server = server;
     server->relays = relays_create(&server->hub);
+    server->previews = previews_create();
     caller_cache_init(&server->callers);
     rate_init(&server->rate);
     oidc_cache_init(&server->oidc);
@@ -231,8 +245,10 @@ void server_destroy(struct server *server)
     hub_stop(&server->hub);
     /* Its threads may still be in a handler, which uses all the rest. */
     pool_destroy(server->pool);
+    http_server_destroy(server->preview_http);
     http_server_destroy(server->http);
     relays_destroy(server->relays);
+    previews_destroy(server->previews);
     if (server->sweeper)
         audit_checkpoint_renew(server, true);
     tls_destroy(server->tls);
@@ -262,7 +278,8 @@ bool server_run(struct server *server, struct error *err)
 static void is_shut_down(void *arg)
 {
     struct server *server = arg;
-    loop_stop(server->loop);
+    if (--server->n_listening == 0)
+        loop_stop(server->loop);
 }
 
 static void shut_down(void *arg)
@@ -272,7 +289,10 @@ static void shut_down(void *arg)
         return;
     server->is_stopping = true;
     log_info("stopping");
+    server->n_listening = server->preview_http ? 2 : 1;
     http_server_shutdown(server->http, GRACE_MS, is_shut_down, server);
+    if (server->preview_http)
+        http_server_shutdown(server->preview_http, GRACE_MS, is_shut_down, server);
 }
 
 void server_stop(struct server *server)

@@ -39,6 +39,8 @@ static void configure(struct service *service)
         .database_pool = 16,
         .store_dir = arena_printf(&service->arena, "%s/store", service->data_dir),
         .address = "127.0.0.1:0",
+        .preview_url = "http://previews.localhost",
+        .preview_address = "127.0.0.1:0",
         .worker_groups = "default",
         .dev_login = true,
         .lease_ttl_ms = 60000,

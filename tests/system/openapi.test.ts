@@ -404,6 +404,8 @@ suite("the API is as it describes itself", () => {
     await api.ask(`GET ${one}/pty/{pty}/output`, { params: term, headers: stream });
     await api.ask(`GET ${one}/pty/{pty}/output`, { params: term });
     await api.ask(`POST ${one}/pty/{pty}/close`, { params: term });
+    const port = { ...params, port: "3000" };
+    await api.ask(`POST ${one}/ports/{port}/preview`, { status: 404, params: port });
     await api.ask(`POST ${one}/stop`, { status: 202, params });
     await api.ask(`DELETE ${one}`, { status: 202, params });
     await until("a deleted workspace", async () =>

@@ -278,18 +278,51 @@ const fetched = (port: number, path: string): Promise<Buffer> =>
     }).on("error", reject);
   });
 
-test("a port of the sandbox is reached from here, and no other", async (t) => {
+const large = Buffer.concat(Array.from({ length: 80 }, (_, i) => Buffer.alloc(65_536, i)));
+const digest = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
+
+/** The server above, inside; its id. */
+async function serve(t: TestContext): Promise<string> {
   const started = await printed(["workspace", "exec", workspace, "--detach", "--", "node", "-e", server]);
   const id = /^exec_id: *(\S+)/m.exec(started)?.[1] as string;
   t.after(() => helmr(["workspace", "exec", "kill", workspace, id, "--signal", "KILL"]));
   await until("a server inside", async () =>
     /ready/.test((await helmr(["workspace", "exec", "logs", workspace, id])).stdout),
   );
+  return id;
+}
 
+test("a port of the sandbox is seen in a browser that has a link", async (t) => {
+  const id = await serve(t);
+  const link = (await printed(["workspace", "preview", workspace, "3000"])).trim();
+  const opened = await fetch(link, { redirect: "manual" });
+  assert.equal(opened.status, 303);
+  const place = new URL(opened.headers.get("location") as string, link);
+  const cookie = opened.headers.get("set-cookie")?.split(";")[0] as string;
+  const seen = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(new URL(path, place), { ...init, headers: { cookie } });
+  assert.equal(await (await seen("hello?x=1")).text(), "GET /hello?x=1 0");
+  assert.equal(digest(Buffer.from(await (await seen("large")).arrayBuffer())), digest(large));
+  const many = await Promise.all(Array.from({ length: 20 }, async (_, i) => (await seen(`${i}`)).text()));
+  assert.deepEqual(many, Array.from({ length: 20 }, (_, i) => `GET /${i} 0`));
+  const posted = await seen("up", { method: "POST", body: large });
+  assert.equal(await posted.text(), `POST /up ${large.length}`);
+
+  assert.equal((await fetch(link)).status, 401);
+  assert.equal((await fetch(place)).status, 401);
+  assert.equal((await fetch(new URL("/api/runs", place))).status, 404);
+  assert.equal((await fetch(new URL(place.pathname, url))).status, 404);
+  const other = await helmr(["workspace", "preview", workspace, "3002"]);
+  assert.match(other.stderr, /port_not_allowed/);
+  await helmr(["workspace", "exec", "kill", workspace, id, "--signal", "KILL"]);
+  await helmr(["workspace", "exec", "wait", workspace, id]);
+  assert.equal((await seen("hello")).status, 503);
+});
+
+test("a port of the sandbox is reached from here, and no other", async (t) => {
+  const id = await serve(t);
   const { local } = await forward(t, 3000);
   assert.equal((await fetched(local, "/hello")).toString(), "GET /hello 0");
-  const large = Buffer.concat(Array.from({ length: 80 }, (_, i) => Buffer.alloc(65_536, i)));
-  const digest = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
   assert.equal(digest(await fetched(local, "/large")), digest(large));
   const many = await Promise.all(Array.from({ length: 40 }, (_, i) => fetched(local, `/${i}`)));
   assert.deepEqual(many.map(String), Array.from({ length: 40 }, (_, i) => `GET /${i} 0`));
