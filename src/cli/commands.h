@@ -45,7 +45,8 @@ command_run workspace_create_command, workspace_list_command, workspace_get_comm
 command_run workspace_exec_command, workspace_exec_list_command, workspace_exec_get_command,
     workspace_exec_logs_command, workspace_exec_wait_command, workspace_exec_kill_command;
 command_run workspace_shell_command, workspace_pty_create_command, workspace_pty_list_command,
-    workspace_pty_connect_command, workspace_pty_close_command, workspace_forward_command;
+    workspace_pty_connect_command, workspace_pty_close_command, workspace_forward_command,
+    workspace_preview_command;
 command_run workspace_files_list_command, workspace_files_stat_command,
     workspace_files_read_command, workspace_files_get_command, workspace_files_put_command,
     workspace_files_rm_command, workspace_files_mkdir_command, workspace_files_mv_command;

@@ -1,4 +1,4 @@
-/* The rows of `helmr workspace shell`, `pty …` and `forward`. */
+/* The rows of `helmr workspace shell`, `pty …`, `forward` and `preview`. */
 #include "cli/commands.h"
 
 static const struct option shell_options[] = {
@@ -87,6 +87,19 @@ const struct command workspace_terminal_commands[] = {
             "port is taken and named.\n\n"
             "  helmr workspace forward 01981f4e-… 8080:3000", .common = cli_scope_options,
      .run = workspace_forward_command,
+     .min_args = 2,
+     .max_args = 2,
+     },
+    {
+     .name = "workspace preview",
+     .args = "WORKSPACE PORT",
+     .summary = "a link to a port of a program in a workspace",
+     .help =
+            "Prints a link for a browser. It opens once, within a minute, and shows the port for\n"
+            "an hour, as long as the login or key is good. The sandbox must list the port, and\n"
+            "the server must offer previews: HELMR_PREVIEW_URL.\n\n"
+            "  helmr workspace preview 01981f4e-… 3000", .common = cli_scope_options,
+     .run = workspace_preview_command,
      .min_args = 2,
      .max_args = 2,
      },
