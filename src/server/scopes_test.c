@@ -233,6 +233,7 @@ static const char *foreign_id(const struct foreign *foreign, struct str param)
         {":version",      foreign->version     },
         {":exec",         foreign->exec        },
         {":pty",          foreign->pty         },
+        {":port",         "3000"               },
     };
     for (size_t i = 0; i < COUNT_OF(params); i++)
         if (str_equal(param, str_of(params[i].name)))
@@ -294,7 +295,8 @@ static const char *body_of(const struct route *route)
 /* They ask for a WebSocket first; attach_test and relay_test have them. */
 static bool is_socket(const struct route *route)
 {
-    return strstr(route->pattern, "/attach") || strstr(route->pattern, "/ports/:port");
+    return strcmp(route->pattern, "/api/workspaces/:workspace/pty/:pty/attach") == 0 ||
+           strcmp(route->pattern, "/api/workspaces/:workspace/ports/:port") == 0;
 }
 
 /* Every scoped route with what another environment has is not found; but for PUT, which makes
