@@ -30,14 +30,19 @@ export async function runsWhatIsDeployed(t: TestContext): Promise<void> {
   const folder = project(t, { "tasks/a.ts": withSecret });
   const start = ["run", "my-task", ...bound];
   await printed(["secret", "set", "OPENAI_API_KEY"], { input: key });
+  await printed(["deploy", `${examples}hello-world`]);
+  await printed(["deploy", folder, "--skip-promotion"]);
+  const early = await helmr(start);
+  assert.equal(early.code, 1);
+  assert.match(early.stderr, /\(task_not_deployed\)/);
   await printed(["deploy", folder]);
   const id = await printed(start);
   assert.match(id, uuid);
   await printed(["run", "wait", id.trim()]);
   await printed(["deploy", `${examples}hello-world`]);
-  const { code, stderr } = await helmr(start);
-  assert.equal(code, 1);
-  assert.match(stderr, /\(task_not_deployed\)/);
+  const late = await helmr(start);
+  assert.equal(late.code, 1);
+  assert.match(late.stderr, /\(task_archived\)/);
 }
 
 /* A worker that must not start because of its key. */
