@@ -31,8 +31,10 @@ export async function runsWhatIsDeployed(t: TestContext): Promise<void> {
   const start = ["run", "my-task", ...bound];
   await printed(["secret", "set", "OPENAI_API_KEY"], { input: key });
   await printed(["deploy", `${examples}hello-world`]);
-  await printed(["deploy", folder, "--skip-promotion"]);
-  const early = await helmr(start);
+  const next = withSecret.replaceAll("my-task", "my-next-task").replaceAll("myTask", "myNextTask");
+  const ahead = project(t, { "tasks/a.ts": next });
+  await printed(["deploy", ahead, "--skip-promotion"]);
+  const early = await helmr(["run", "my-next-task", ...bound]);
   assert.equal(early.code, 1);
   assert.match(early.stderr, /\(task_not_deployed\)/);
   await printed(["deploy", folder]);
