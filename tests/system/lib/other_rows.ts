@@ -31,7 +31,7 @@ export async function runsWhatIsDeployed(t: TestContext): Promise<void> {
   const start = ["run", "my-task", ...bound];
   await printed(["secret", "set", "OPENAI_API_KEY"], { input: key });
   await printed(["deploy", `${examples}hello-world`]);
-  const next = withSecret.replaceAll("my-task", "my-next-task").replaceAll("myTask", "myNextTask");
+  const next = withSecret.replace("my-task", "my-next-task");
   const ahead = project(t, { "tasks/a.ts": next });
   await printed(["deploy", ahead, "--skip-promotion"]);
   const early = await helmr(["run", "my-next-task", ...bound]);
