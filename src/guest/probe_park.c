@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <sys/xattr.h>
 
 #include "base/own.h"
@@ -53,12 +54,24 @@ static int state_of(pid_t pid)
     return end ? end[2] : '?';
 }
 
+/* One that was just brought back may be on its way to where it stood. */
+static char settled_state_of(pid_t pid)
+{
+    char state = state_of(pid);
+
+    for (int i = 0; state == 'R' && i < 200; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+        state = state_of(pid);
+    }
+    return state;
+}
+
 static void show(const struct player *player, const char *how, struct str body)
 {
     const char *key = getenv("API_KEY");
 
-    printf("%s %.*s stopped=%c key=%s\n", how, (int)body.len, body.ptr, state_of(player->stopped),
-           key ? key : "");
+    printf("%s %.*s stopped=%c key=%s\n", how, (int)body.len, body.ptr,
+           settled_state_of(player->stopped), key ? key : "");
     show_file("/run/helmr/generation");
     show_file("/proc/sys/kernel/random/boot_id");
     show_file("/run/key");
