@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 #include "base/own.h"
 
