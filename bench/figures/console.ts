@@ -1,20 +1,12 @@
 // The console in a browser on this machine: what its first page weighs, when it can be used, and how smooth a log is that grows.
 import { chromium, type Browser, type Page } from "playwright-core";
-import { spawnSync } from "node:child_process";
+import { browser as executablePath } from "../../sdk/typescript/test/browser.ts";
 import { note } from "../host.ts";
 import { figure, median } from "../report.ts";
 import { createRun, type Stack, startUp, url } from "../stack.ts";
 
 const loads = 9;
 const followMs = 5000;
-
-function browserPath(): string | undefined {
-  for (const name of ["chromium-headless-shell", "chromium"]) {
-    const { status, stdout } = spawnSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" });
-    if (status === 0) return stdout.trim();
-  }
-  return undefined;
-}
 
 async function signedIn(browser: Browser, stack: Stack): Promise<Page> {
   const page = await (
@@ -107,7 +99,6 @@ async function following(browser: Browser, stack: Stack): Promise<{ busy: number
 }
 
 export async function consoleFigures(stack: Stack): Promise<void> {
-  const executablePath = browserPath();
   if (!executablePath) {
     note("skipped: console, no chromium is installed");
     return;

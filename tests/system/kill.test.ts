@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { patience } from "./lib/engine.ts";
-import { binary, client, dataDir, deployed, projects, runEvents, url } from "./lib/helmr.ts";
+import { client, dataDir, deployed, projects, runEvents, url } from "./lib/helmr.ts";
+import { server, worker } from "./lib/halves.ts";
 import { leftovers } from "./lib/host.ts";
 import { ready } from "./lib/own.ts";
 import { Part } from "./lib/part.ts";
@@ -11,18 +12,6 @@ import { Part } from "./lib/part.ts";
 const rounds = Number(process.env.KILL_ROUNDS ?? 8);
 const runsPerRound = 3;
 const longestLifeMs = 3000;
-
-const environment = {
-  ...process.env,
-  HELMR_DATA_DIR: dataDir,
-  HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
-  HELMR_WORKER_BOOTSTRAP_TOKEN_FILE: `${dataDir}/keys/bootstrap`,
-  HELMR_CHECKPOINT_ENCRYPTION_KEY_FILE: `${dataDir}/keys/checkpoint`,
-};
-
-const part = (...args: string[]): Part => new Part(binary, args, environment, `${dataDir}/up.log`);
-const server = part("server", "--data-dir", dataDir, "--addr", new URL(url).host);
-const worker = part("worker");
 
 /** Tried until it is acknowledged; the key makes one run of all tries. */
 async function start(deploymentId: string, idempotencyKey: string, ms: number): Promise<string> {

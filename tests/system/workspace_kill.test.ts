@@ -9,7 +9,8 @@ import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WorkspaceHandle } from "@helmr/sdk";
 import { patience } from "./lib/engine.ts";
-import { binary, client, dataDir, deployed, printed, url } from "./lib/helmr.ts";
+import { client, dataDir, deployed, printed, url } from "./lib/helmr.ts";
+import { server, worker } from "./lib/halves.ts";
 import { leftovers } from "./lib/host.ts";
 import { ready, until } from "./lib/own.ts";
 import { Part } from "./lib/part.ts";
@@ -19,18 +20,6 @@ const rounds = Number(process.env.WORKSPACE_KILLS ?? 5);
 const deleteMs = 400;
 const fileMax = 1024 * 1024;
 const pathsOf = 6;
-
-const environment = {
-  ...process.env,
-  HELMR_DATA_DIR: dataDir,
-  HELMR_CONTROL_URL: `unix:${dataDir}/run/server.sock`,
-  HELMR_WORKER_BOOTSTRAP_TOKEN_FILE: `${dataDir}/keys/bootstrap`,
-  HELMR_CHECKPOINT_ENCRYPTION_KEY_FILE: `${dataDir}/keys/checkpoint`,
-};
-
-const part = (...args: string[]): Part => new Part(binary, args, environment, `${dataDir}/up.log`);
-const server = part("server", "--data-dir", dataDir, "--addr", new URL(url).host);
-const worker = part("worker");
 const victims: Part[][] = [[worker], [server], [server, worker]];
 
 const source = {

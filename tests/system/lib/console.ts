@@ -1,25 +1,13 @@
 // The console in a real browser: signed in by its one click, with every fault of a page noted.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { browser as executablePath } from "../../../sdk/typescript/test/browser.ts";
 import type { Scope } from "./scope.ts";
 
-function find(): string | undefined {
-  for (const name of ["chromium-headless-shell", "chromium"])
-    try {
-      return execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim();
-    } catch {
-      /* The next one may be there. */
-    }
-  return undefined;
-}
-
-const executablePath = find();
-/** Why there is no browser; false when there is one. */
-export const browserMissing = executablePath === undefined && "no chromium is installed";
+export { browserMissing } from "../../../sdk/typescript/test/browser.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = `${process.env.B ?? "build"}/screenshots`;
@@ -31,13 +19,45 @@ export const phone: BrowserContextOptions = {
   isMobile: true,
 };
 
-export async function openBrowser(t: Scope): Promise<Browser> {
-  const browser = await chromium.launch({
+const launch = (): Promise<Browser> =>
+  chromium.launch({
     ...(executablePath !== undefined && { executablePath }),
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"],
   });
+
+export async function openBrowser(t: Scope): Promise<Browser> {
+  const browser = await launch();
   t.after(() => browser.close());
   return browser;
+}
+
+/* A browser gives requests up when the host's links change, and sandboxes beside it have links. */
+const passing = "ERR_NETWORK_CHANGED";
+
+function noteFaults(page: Page): string[] {
+  const faults: string[] = [];
+  const goTo = page.goto.bind(page);
+  page.goto = async (...to) => {
+    for (let tries = 0; ; tries++)
+      try {
+        return await goTo(...to);
+      } catch (error) {
+        if (tries === 10 || !String(error).includes(passing)) throw error;
+      }
+  };
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !message.text().includes(passing))
+      faults.push(message.text());
+  });
+  return faults;
+}
+
+/** A phone of somebody who is not signed in. */
+export async function openPhone(): Promise<{ page: Page; faults: string[]; end(): Promise<void> }> {
+  const browser = await launch();
+  const page = await (await browser.newContext(phone)).newPage();
+  return { page, faults: noteFaults(page), end: () => browser.close() };
 }
 
 export interface Visit {
@@ -56,12 +76,8 @@ export async function visit(
 ): Promise<Visit> {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  const faults: string[] = [];
+  const faults = noteFaults(page);
   const strays: string[] = [];
-  page.on("pageerror", (error) => faults.push(error.message));
-  page.on("console", (message) => {
-    if (message.type() === "error") faults.push(message.text());
-  });
   page.on("request", (request) => {
     const at = request.url();
     if (!at.startsWith(url) && !at.startsWith("data:") && !at.startsWith("blob:")) strays.push(at);
