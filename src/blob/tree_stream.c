@@ -76,6 +76,7 @@ static uint64_t number_of(struct tree_stream *stream, uint64_t group, bool *is_l
 static bool put_entry(struct tree_stream *stream, const struct node_entry *entry, struct buf *out,
                       struct error *err)
 {
+    const struct str none = {0};
     bool is_linked;
     uint64_t group = number_of(stream, entry->link_group, &is_linked);
     const struct tree_entry given = {
@@ -87,7 +88,7 @@ static bool put_entry(struct tree_stream *stream, const struct node_entry *entry
         .mtime_ns = entry->mtime_ns,
         .size = is_linked ? 0 : entry->size,
         .target = entry->target,
-        .xattrs = is_linked ? (struct str){0} : entry->xattrs,
+        .xattrs = is_linked ? none : entry->xattrs,
         .link_group = group,
         .is_linked = is_linked,
         .is_opaque = entry->is_opaque,

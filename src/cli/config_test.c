@@ -145,10 +145,18 @@ static bool has_file(const char *root, const char *name)
     return stat(arena_printf(&arena, "%s/%s", root, name), &info) == 0;
 }
 
+/* Where programs are looked for, as it is now. */
+static const char *search_path(void)
+{
+    const char *path = getenv("PATH");
+
+    return path ? arena_text(&arena, str_of(path)) : "";
+}
+
 /* A session with a bus, whose secret-tool is ours; what was set before comes back. */
 static const char *session_with_keyring(void)
 {
-    const char *root = fresh_directory(), *path = getenv("PATH");
+    const char *root = fresh_directory(), *path = search_path();
 
     unsetenv("HELMR_CONFIG_DIR");
     if (!root ||
@@ -179,7 +187,7 @@ static bool finds(const char *url, const char *text)
 
 TEST(a_login_is_in_the_keyring_of_the_session_when_there_is_one)
 {
-    const char *path = arena_text(&arena, str_of(getenv("PATH"))), *url = "http://a:1";
+    const char *path = search_path(), *url = "http://a:1";
     const char *root = session_with_keyring(), *file = arena_printf(&arena, "%s/helmr", root);
     struct secret old = secret_create(STR("old")), token = secret_create(STR("hlmr_us_a"));
 
@@ -207,7 +215,7 @@ TEST(a_login_is_in_the_keyring_of_the_session_when_there_is_one)
 
 TEST(without_a_program_that_asks_it_the_keyring_is_none)
 {
-    const char *path = arena_text(&arena, str_of(getenv("PATH"))), *url = "http://a:1";
+    const char *path = search_path(), *url = "http://a:1";
     const char *root = session_with_keyring();
     struct secret token = secret_create(STR("hlmr_us_a"));
 

@@ -345,7 +345,7 @@ static void stop(struct shared *shared, struct lane *signals)
     shared->is_over = true;
     ignored = write(shared->stop_fd, &one, sizeof one);
     if (signals->is_running)
-        pthread_kill(signals->thread, SIGTERM);
+        pthread_kill(signals->thread, SIGHUP);
 }
 
 bool exec_session_run(const struct exec_session *session, struct exec_end *end, struct error *err)

@@ -220,7 +220,7 @@ static bool put_at(struct unpacking *unpacking, int folder, const char *name, co
 
 static bool put_entry(struct unpacking *unpacking, struct archive_entry *entry, struct error *err)
 {
-    const char *path, *name;
+    const char *path = "", *name;
     AUTO_FD int folder = -1;
 
     if (!clean_path(unpacking, archive_entry_pathname(entry), &path, err))

@@ -55,12 +55,12 @@ static int state_of(pid_t pid)
 }
 
 /* One that was just brought back may be on its way to where it stood. */
-static char settled_state_of(pid_t pid)
+static int settled_state_of(pid_t pid)
 {
-    char state = state_of(pid);
+    int state = state_of(pid);
 
     for (int i = 0; state == 'R' && i < 200; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         state = state_of(pid);
     }
     return state;

@@ -38,7 +38,7 @@ static bool take(struct call *call, struct response *res, struct error *err)
     bool is_shy = str_equal(kind, STR("shy"));
     const struct response_turn park = {
         .topic = "things",
-        .wait_ms = 60 * 1000,
+        .wait_ms = 60000,
         .line = str_equal(kind, STR("other")),
         .comes_last = is_shy && !call->is_last_turn && atomic_load(&small) > 0,
     };

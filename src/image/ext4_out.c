@@ -75,7 +75,7 @@ static void add_run(struct ext4_out *out, uint32_t at, uint32_t block, uint32_t 
         last->n += n;
         return;
     }
-    if (out->n_runs == out->room) {
+    if (!out->runs || out->n_runs == out->room) {
         out->room = out->room ? out->room * 2 : 64;
         out->runs = alloc_more(out->runs, out->room * sizeof *out->runs);
     }

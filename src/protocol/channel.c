@@ -112,7 +112,7 @@ bool channel_open_stream(struct channel *channel, uint16_t number, unsigned dire
     *stream = (struct channel_stream){
         .number = number,
         .open = directions,
-        .queue = {.max = 2 * CHANNEL_WINDOW},
+        .queue = {.max = 2 * (size_t)CHANNEL_WINDOW},
         .window = CHANNEL_WINDOW,
         .credit = CHANNEL_WINDOW,
     };
@@ -126,7 +126,7 @@ bool channel_open_tree(struct channel *channel, uint16_t number, unsigned direct
         return false;
     struct channel_stream *stream = find_stream(channel, number);
     stream->window = stream->credit = CHANNEL_WINDOW_TREE;
-    stream->queue.max = 2 * CHANNEL_WINDOW_TREE;
+    stream->queue.max = 2 * (size_t)CHANNEL_WINDOW_TREE;
     return true;
 }
 

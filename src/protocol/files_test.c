@@ -30,13 +30,13 @@ TEST(entries_come_back_as_they_went)
 TEST(what_no_agent_writes_is_refused)
 {
     static const struct files_entry bad[] = {
-        {FILES_FILE,         0644,   0,          0, STR("a/b"), {0}     },
-        {FILES_FILE,         0644,   0,          0, STR(".."),  {0}     },
-        {FILES_FILE,         0644,   0,          0, STR("x"),   STR("t")},
-        {FILES_SYMLINK,      0777,   0,          0, STR("x"),   {0}     },
-        {FILES_FILE,         010000, 0,          0, STR("x"),   {0}     },
-        {(enum files_type)9, 0644,   0,          0, STR("x"),   {0}     },
-        {FILES_FILE,         0644,   1ull << 63, 0, STR("x"),   {0}     },
+        {FILES_FILE,    0644,   0,          0, STR("a/b"), {0}     },
+        {FILES_FILE,    0644,   0,          0, STR(".."),  {0}     },
+        {FILES_FILE,    0644,   0,          0, STR("x"),   STR("t")},
+        {FILES_SYMLINK, 0777,   0,          0, STR("x"),   {0}     },
+        {FILES_FILE,    010000, 0,          0, STR("x"),   {0}     },
+        {0,             0644,   0,          0, STR("x"),   {0}     },
+        {FILES_FILE,    0644,   1ull << 63, 0, STR("x"),   {0}     },
     };
     struct files_entry entry;
     struct error err;

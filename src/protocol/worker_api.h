@@ -496,5 +496,3 @@ extern const struct json_field wire_register_fields[], wire_registered_fields[],
     wire_checkpoint_begin_fields[], wire_checkpoint_begun_fields[], wire_checkpoint_stage_fields[],
     wire_checkpoint_ready_fields[], wire_checkpoint_abort_fields[],
     wire_checkpoint_aborted_fields[], wire_resumed_fields[], wire_message_body_fields[];
-
-#include "protocol/worker_api_mount.h"

@@ -1,4 +1,5 @@
 /* The life of a mount, and of the programs in it. */
+#include "protocol/worker_api_mount.h"
 #include "protocol/files.h"
 #include "protocol/worker_fields.h"
 
@@ -85,7 +86,7 @@ const struct json_field wire_file_fields[] = {
     ID("request_id", request_id, REQUIRED),
     TEXT("code", code, OPTIONAL, 64),
     TEXT("text", text, OPTIONAL, WIRE_TEXT_MAX),
-    TEXT("data", data, OPTIONAL, 4 * (FILES_DATA_MAX / 3 + 1)),
+    TEXT("data", data, OPTIONAL, 4 * ((int64_t)FILES_DATA_MAX / 3 + 1)),
     NUMBER("size", size, OPTIONAL),
     FLAG("more", more, OPTIONAL),
     {0},

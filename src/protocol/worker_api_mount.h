@@ -1,5 +1,4 @@
-/* What a worker says of a workspace it has mounted, and of the programs in it. Included at the end
- * of worker_api.h. */
+/* What a worker says of a workspace it has mounted, and of the programs in it. */
 #pragma once
 
 #include "protocol/worker_api.h"

@@ -1,6 +1,7 @@
 #include "protocol/worker_api.h"
 
 #include "base/test.h"
+#include "protocol/worker_api_mount.h"
 
 static struct buf text = {.max = MIB(1)};
 static struct arena arena;

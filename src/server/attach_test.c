@@ -376,7 +376,7 @@ static const char *relay_path(struct yard *yard, int64_t too_much)
     return arena_printf(&yard->service->arena,
                         "/api/worker/leases/%s/relay/port-3000-1?epoch=%lld&sequence=%lld",
                         worker->lease, (long long)worker->epoch,
-                        (long long)(worker->sequence + too_much));
+                        (long long)worker->sequence + too_much);
 }
 
 SERVICE_TEST(a_port_and_the_worker_that_dials_meet)

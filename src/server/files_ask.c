@@ -3,6 +3,7 @@
 #include "base/encode.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "protocol/worker_api_mount.h"
 #include "server/caller.h"
 #include "server/lease.h"
 #include "server/outbox.h"

@@ -69,7 +69,7 @@ static bool read_xattrs(struct unpacking *unpacking, struct archive_entry *entry
                         struct str *xattrs, struct error *err)
 {
     AUTO(buf_finish) struct buf out = {.max = TREE_XATTRS_MAX};
-    struct xattr list[XATTRS_MAX];
+    struct xattr list[XATTRS_MAX] = {0};
     const char *name;
     const void *value;
     size_t size, n = 0;

@@ -1,5 +1,6 @@
 /* What a worker says of the mount that it holds: that it is in place, what it became, its end. */
 #include "base/time.h"
+#include "protocol/worker_api_mount.h"
 #include "server/lease.h"
 #include "server/mount_store.h"
 #include "server/versions.h"

@@ -3,6 +3,7 @@
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/time.h"
+#include "protocol/worker_api_mount.h"
 #include "server/lease.h"
 #include "server/mount_store.h"
 #include "server/worker_plane.h"

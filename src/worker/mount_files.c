@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "protocol/files.h"
+#include "protocol/worker_api_mount.h"
 #include "worker/guest_state.h"
 #include "worker/mount.h"
 

@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/time.h"
 #include "base/wait.h"
+#include "protocol/worker_api_mount.h"
 #include "worker/worker.h"
 
 enum {

@@ -133,11 +133,11 @@ static void watch(struct frames *frames)
 
 static void move_on(struct frames *frames)
 {
-    if (!sort_out(frames))
-        frames_end(frames, "a frame is too long");
-    else if (!send_on(frames))
+    bool is_sorted = sort_out(frames);
+
+    if (is_sorted && !send_on(frames))
         frames_end(frames, NULL); /* the machine has ended */
-    else if (!sort_out(frames))
+    else if (!is_sorted || !sort_out(frames))
         frames_end(frames, "a frame is too long");
     else
         watch(frames);

@@ -150,7 +150,7 @@ TEST(an_address_answers_only_when_somebody_listens)
     socklen_t len = sizeof(place);
     AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    CHECK(bind(fd, (struct sockaddr *)&place, len) == 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&place, len) == 0);
     CHECK(getsockname(fd, (struct sockaddr *)&place, &len) == 0);
     CHECK(!address_answers(INADDR_LOOPBACK, ntohs(place.sin_port), PATIENCE_MS));
     CHECK(listen(fd, 1) == 0);
