@@ -2,14 +2,20 @@
 
 #include <fcntl.h>
 
-#include "base/hash.h"
 #include "base/own.h"
 #include "guest/park.h"
 #include "guest/program.h"
 #include "guest/remember.h"
 #include "guest/secrets.h"
+#include "protocol/tree_sum.h"
 
-enum { STEP_ROOM = 131072, STEPS_PER_TURN = 256, WIRE_MS = 5 };
+enum {
+    PIECE = 262144,
+    STEP_ROOM = PIECE + WALK_STEP_MAX,
+    ENTRIES = 256,      /* looked at in one step, though there is nothing to tell of them */
+    STEPS_PER_TURN = 4, /* a megabyte, as much as goes to the wire at once */
+    WIRE_MS = 5
+};
 
 struct capture {
     uint64_t id;
@@ -17,7 +23,7 @@ struct capture {
     bool is_layer;
     int image; /* of a layer: what it is laid over; else -1 */
     struct walk walk;
-    struct blake2b digest;
+    struct tree_sum sum;
     struct buf piece;
     char mark[SEEN_MARK]; /* empty: it is not to be remembered */
     const char *lack;     /* why it is no difference though one was asked for, or NULL */
@@ -160,7 +166,7 @@ void capture_begin(struct agent *agent, const struct message_capture *message)
     if (capture->is_layer)
         sandbox_clear(&agent->sandbox);
     begin_walk(agent, capture, message);
-    blake2b_init(&capture->digest, (struct str){0});
+    tree_sum_init(&capture->sum);
     agent->capture = capture;
 }
 
@@ -169,9 +175,10 @@ static bool step(struct agent *agent, struct error *err)
     struct capture *capture = agent->capture;
 
     capture->piece.len = 0;
-    if (!walk_step(&capture->walk, &capture->piece, err))
-        return false;
-    blake2b_update(&capture->digest, buf_str(&capture->piece));
+    for (int i = 0; i < ENTRIES && !capture->walk.is_done && capture->piece.len < PIECE; i++)
+        if (!walk_step(&capture->walk, &capture->piece, err))
+            return false;
+    tree_sum_update(&capture->sum, buf_str(&capture->piece));
     return channel_send_data(&agent->channel, capture->stream, buf_str(&capture->piece),
                              capture->walk.is_done, err);
 }
@@ -181,7 +188,7 @@ static void finish(struct agent *agent)
     struct capture *capture = agent->capture;
     uint8_t digest[BLAKE2B_LEN];
 
-    blake2b_final(&capture->digest, digest);
+    tree_sum_final(&capture->sum, digest);
     remember_walked(agent, &capture->walk, capture->mark);
     if (!capture->lack && capture->mark[0])
         capture->lack = agent->seen.lack;

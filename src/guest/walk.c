@@ -10,8 +10,6 @@
 #include "base/arena.h"
 #include "base/own.h"
 
-enum { PIECE = 65536 };
-
 /* One level of the walk. */
 struct walk_folder {
     struct walk_folder *parent;
@@ -32,6 +30,7 @@ void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
         .root_fd = root_fd,
         .lower_fd = -1,
         .path = {.max = TREE_PATH_MAX},
+        .listing = {.max = KIB(64)},
         .judge = judge,
         .arg = arg,
         .file_fd = -1,
@@ -99,6 +98,7 @@ void walk_finish(struct walk *walk)
     walk->file_fd = -1;
     map_finish(&walk->links);
     buf_finish(&walk->path);
+    buf_finish(&walk->listing);
 }
 
 static bool fail_here(const struct walk *walk, const char *what, struct error *err)
@@ -120,7 +120,7 @@ static bool enter_folder(struct walk *walk, int fd, int lower_fd, struct error *
         .path_len = walk->path.len,
     };
     walk->folder = folder;
-    return walk_names(fd, &folder->arena, &folder->names, &folder->n, err) ||
+    return walk_names(fd, &walk->listing, &folder->arena, &folder->names, &folder->n, err) ||
            fail_here(walk, "reading the directory", err);
 }
 
@@ -179,19 +179,10 @@ static bool put_entry(struct walk *walk, struct tree_entry *entry, const struct 
     return walk->is_silent || tree_encode_entry(out, entry, err);
 }
 
-/* Opens what was looked at, and nothing that took its place. */
-static int open_same(const struct walk *walk, const char *name, const struct stat *info)
+/* Nobody is there to put something else in the place of what was looked at. */
+static int open_inside(const struct walk *walk, const char *name, int flags)
 {
-    AUTO_FD int fd = openat(walk->folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat opened;
-
-    if (fd < 0 || fstat(fd, &opened) != 0)
-        return -1;
-    if (opened.st_ino != info->st_ino || opened.st_dev != info->st_dev) {
-        errno = ESTALE;
-        return -1;
-    }
-    return take_fd(&fd);
+    return openat(walk->folder->fd, name, flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* The first name of a file carries the contents; the others refer to it. */
@@ -220,8 +211,7 @@ static bool put_file(struct walk *walk, const char *name, const struct stat *inf
     note_link(walk, info, &entry);
     if (entry.is_linked || walk->is_silent)
         return put_entry(walk, &entry, info, out, err);
-    /* Nobody is there to put something else in its place. */
-    AUTO_FD int fd = openat(walk->folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    AUTO_FD int fd = open_inside(walk, name, 0);
     if (fd < 0)
         return fail_here(walk, "open", err);
     if (!walk_xattrs(fd, &xattrs, err))
@@ -249,7 +239,7 @@ static bool put_folder(struct walk *walk, const char *name, const struct stat *i
                        const struct seen_entry *known, struct buf *out, struct error *err)
 {
     AUTO(buf_finish) struct buf xattrs = {.max = TREE_XATTRS_MAX};
-    AUTO_FD int fd = open_same(walk, name, info);
+    AUTO_FD int fd = open_inside(walk, name, O_DIRECTORY);
 
     if (fd < 0)
         return fail_here(walk, "open", err);
@@ -261,7 +251,7 @@ static bool put_folder(struct walk *walk, const char *name, const struct stat *i
         .is_cover = is_below(walk, name),
     };
     /* Where there is nothing to hide the mark says how the folder was made, and no more. */
-    entry.is_opaque = is_opaque(fd) && (walk->lower_fd < 0 || entry.is_cover);
+    entry.is_opaque = (walk->lower_fd < 0 || entry.is_cover) && is_opaque(fd);
     if (!put_entry(walk, &entry, info, out, err))
         return false;
     int below = entry.is_opaque ? -1 : open_below(walk, name);
@@ -316,10 +306,9 @@ static bool step_to(struct walk *walk, const char *name, struct error *err)
 }
 
 /* Whether everything in the folder, which is not to be in the tree, is not either. */
-static bool is_left_whole(struct walk *walk, const char *name, const struct stat *info, bool *is,
-                          struct error *err)
+static bool is_left_whole(struct walk *walk, const char *name, bool *is, struct error *err)
 {
-    AUTO_FD int fd = open_same(walk, name, info);
+    AUTO_FD int fd = open_inside(walk, name, O_DIRECTORY);
     size_t len = walk->path.len;
 
     *is = true;
@@ -328,15 +317,12 @@ static bool is_left_whole(struct walk *walk, const char *name, const struct stat
     bool is_fine = enter_folder(walk, take_fd(&fd), -1, err);
     for (size_t i = 0; is_fine && *is && i < walk->folder->n; i++) {
         const char *child = walk->folder->names[i];
-        struct stat inside;
         is_fine = step_to(walk, child, err);
         enum walk_verdict verdict =
             is_fine ? walk->judge(walk->arg, buf_str(&walk->path)) : WALK_TAKE;
         *is = verdict != WALK_TAKE;
         if (is_fine && verdict == WALK_LEAVE_WHEN_EMPTY)
-            is_fine = fstatat(walk->folder->fd, child, &inside, AT_SYMLINK_NOFOLLOW) == 0
-                          ? is_left_whole(walk, child, &inside, is, err)
-                          : fail_here(walk, "looking at", err);
+            is_fine = is_left_whole(walk, child, is, err);
     }
     leave_folder(walk);
     walk->path.len = len;
@@ -425,7 +411,7 @@ static bool visit(struct walk *walk, const char *name, struct buf *out, struct e
     enum walk_verdict verdict =
         walk->judge ? walk->judge(walk->arg, buf_str(&walk->path)) : WALK_TAKE;
     if (verdict == WALK_LEAVE_WHEN_EMPTY && S_ISDIR(info.st_mode) &&
-        !is_left_whole(walk, name, &info, &is_left, err))
+        !is_left_whole(walk, name, &is_left, err))
         return false;
     if (verdict == WALK_LEAVE || is_left)
         return true;
@@ -453,18 +439,21 @@ static bool begin(struct walk *walk, struct buf *out, struct error *err)
 
 static bool read_piece(struct walk *walk, struct buf *out, struct error *err)
 {
-    char bytes[PIECE];
-    size_t wanted = walk->file_left < sizeof bytes ? (size_t)walk->file_left : sizeof bytes;
-    ssize_t got = read(walk->file_fd, bytes, wanted);
+    size_t wanted = walk->file_left < WALK_STEP_MAX ? (size_t)walk->file_left : WALK_STEP_MAX;
+    char *room = buf_room(out, wanted, err);
 
+    if (!room)
+        return false;
+    ssize_t got = read(walk->file_fd, room, wanted);
     if (got < 0)
         return errno == EINTR || fail_here(walk, "reading", err);
     if (got == 0)
         return error_set(err, ERR_UNPROCESSABLE, "a file became shorter while it was read");
+    out->len += (size_t)got;
     walk->file_left -= (uint64_t)got;
     if (walk->file_left == 0)
         close(take_fd(&walk->file_fd));
-    return buf_append(out, (struct str){bytes, (size_t)got}, err);
+    return true;
 }
 
 bool walk_step(struct walk *walk, struct buf *out, struct error *err)

@@ -20,6 +20,12 @@
 enum walk_verdict { WALK_TAKE, WALK_LEAVE, WALK_LEAVE_WHEN_EMPTY };
 typedef enum walk_verdict walk_judge(void *arg, struct str path);
 
+/* Contents of a file, or an entry with everything an entry can have. */
+enum { WALK_STEP_MAX = 262144 };
+_Static_assert(WALK_STEP_MAX >=
+                   TREE_HEADER_LEN + TREE_PATH_MAX + TREE_TARGET_MAX + TREE_XATTRS_MAX,
+               "an entry is one step");
+
 struct walk_folder;
 
 struct walk {
@@ -28,6 +34,7 @@ struct walk {
     dev_t device; /* the walk stays on it */
     struct walk_folder *folder;
     struct buf path;
+    struct buf listing; /* room for what the kernel says of a directory */
     struct map links; /* device and inode of files with many names → group */
     walk_judge *judge;
     void *arg;
@@ -51,8 +58,9 @@ struct walk {
 void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg);
 void walk_finish(struct walk *walk);
 
-/* The names in a directory but "." and "..", in order, in the arena. */
-bool walk_names(int folder, struct arena *arena, const char ***names, size_t *n,
+/* The names in a directory but "." and "..", in order, in the arena. The descriptor is at its
+ * beginning; `room` has 64 KiB and stays empty. */
+bool walk_names(int folder, struct buf *room, struct arena *arena, const char ***names, size_t *n,
                 struct error *err) MUST_USE;
 
 /* Appends the attributes of an open file that a tree holds. */
@@ -60,5 +68,5 @@ bool walk_xattrs(int fd, struct buf *out, struct error *err) MUST_USE;
 
 /* ERR_CONFLICT with is_difference: it cannot be told; all of it can.
  *
- * Appends a piece of the tree to `out`, at most about 72 KiB; nothing more to come: is_done. */
+ * Appends a piece of the tree to `out`, at most WALK_STEP_MAX; nothing more to come: is_done. */
 bool walk_step(struct walk *walk, struct buf *out, struct error *err) MUST_USE;

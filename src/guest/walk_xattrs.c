@@ -33,11 +33,15 @@ static bool append_xattr(int fd, const char *name, struct buf *out, struct error
 /* Of file systems without attributes there are none. */
 bool walk_xattrs(int fd, struct buf *out, struct error *err)
 {
-    AUTO_FREE char *list = alloc(NAMES_MAX);
-    ssize_t len = flistxattr(fd, list, NAMES_MAX);
     AUTO(arena_finish) struct arena arena = {0};
+    ssize_t len = flistxattr(fd, NULL, 0); /* mostly there are none */
     size_t n = 0;
 
+    if (len == 0)
+        return true;
+    AUTO_FREE char *list = alloc(NAMES_MAX);
+    if (len > 0)
+        len = flistxattr(fd, list, NAMES_MAX);
     if (len < 0)
         return errno == ENOTSUP || errno == ENOSYS || error_errno(err, "reading the attributes");
     char **names = arena_array(&arena, (size_t)len + 1, sizeof *names);

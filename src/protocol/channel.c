@@ -8,8 +8,10 @@
 
 enum {
     READ_PIECE = 65536,
-    WIRE_FILL = 65536, /* data is added to the wire up to here */
-    CREDIT_STEP = CHANNEL_WINDOW / 4,
+    READ_TREE = 1048576, /* a tree comes in few large pieces */
+    WIRE_FILL = 65536,   /* data is added to the wire up to here */
+    WIRE_TREE = 1048576, /* and up to here while a tree is sent: each write has its price */
+    CREDIT_PART = 4,     /* of a window */
 };
 
 static enum side peer_of(enum side side)
@@ -35,7 +37,8 @@ void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side
         .fd_out = fd_out,
         .side = side,
         .control = {.max = CHANNEL_CONTROL_HARD},
-        .wire = {.max = CHANNEL_CONTROL_HARD + 2 * WIRE_FILL},
+        .wire = {.max = CHANNEL_CONTROL_HARD + 2 * WIRE_TREE},
+        .inbox = {.max = READ_TREE},
     };
     frame_decoder_init(&channel->decoder, peer_of(side));
 }
@@ -61,6 +64,7 @@ void channel_finish(struct channel *channel)
     forget(channel);
     buf_finish(&channel->control);
     buf_finish(&channel->wire);
+    buf_finish(&channel->inbox);
     *channel = (struct channel){.fd_in = -1, .fd_out = -1, .has_failed = true};
 }
 
@@ -255,7 +259,7 @@ bool channel_consumed(struct channel *channel, uint16_t number, size_t n, struct
     if (n > stream->outstanding - stream->consumed)
         return error_set(err, ERR_INTERNAL, "stream %d: more consumed than came", number);
     stream->consumed += (uint32_t)n;
-    if (stream->consumed < CREDIT_STEP || stream->is_discarding)
+    if (stream->consumed < stream->window / CREDIT_PART || stream->is_discarding)
         return true;
 
     struct message_credit credit = {.stream = number, .bytes = stream->consumed};
@@ -459,12 +463,25 @@ static bool is_silent(const struct channel *channel)
     return channel->side == SIDE_GUEST && channel->resync.is_on;
 }
 
+static bool has_tree(const struct channel *channel, unsigned direction)
+{
+    for (size_t i = 0; i < channel->n_streams; i++) {
+        const struct channel_stream *stream = &channel->streams[i];
+        if ((stream->open & direction) && stream->window > CHANNEL_WINDOW)
+            return true;
+    }
+    return false;
+}
+
 bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,
                   void *arg, struct error *err)
 {
-    char bytes[READ_PIECE];
-    ssize_t got = read(channel->fd_in, bytes, sizeof bytes);
+    size_t room = has_tree(channel, CHANNEL_RECEIVES) ? READ_TREE : READ_PIECE;
+    char *bytes = buf_room(&channel->inbox, room, err);
 
+    if (!bytes)
+        return false;
+    ssize_t got = read(channel->fd_in, bytes, room);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (got <= 0 && is_silent(channel))
@@ -500,7 +517,7 @@ static bool wire_one(struct channel *channel, struct channel_stream *stream)
 
     struct str bytes = {stream->queue.bytes + stream->taken, len};
     frame_header(header, len, MESSAGE_DATA, is_end ? FRAME_END : 0, stream->number);
-    /* The wire has room for this by WIRE_FILL; were it not so, nothing may be lost in silence. */
+    /* The wire has room for this by its fill; were it not so, nothing may be lost in silence. */
     if (!buf_append(&channel->wire, (struct str){header, sizeof header}, &err) ||
         (len && !buf_append(&channel->wire, bytes, &err)))
         abort();
@@ -516,9 +533,9 @@ static bool wire_one(struct channel *channel, struct channel_stream *stream)
 /* Streams take turns; the turn goes on where the last one stopped. */
 static void wire_data(struct channel *channel)
 {
-    size_t idle = 0;
+    size_t idle = 0, most = has_tree(channel, CHANNEL_SENDS) ? WIRE_TREE : WIRE_FILL;
 
-    while (idle < channel->n_streams && channel->wire.len < WIRE_FILL) {
+    while (idle < channel->n_streams && channel->wire.len < most) {
         channel->next_stream = (channel->next_stream + 1) % channel->n_streams;
         idle = wire_one(channel, &channel->streams[channel->next_stream]) ? 0 : idle + 1;
     }

@@ -76,6 +76,7 @@ struct channel {
     struct frame_decoder decoder;
     struct arena arena;
     struct buf control, wire;
+    struct buf inbox; /* room for what is read; nothing stays in it */
     size_t n_control; /* messages in `control` */
     size_t written;   /* bytes of `wire` already out */
     struct channel_stream *streams;
@@ -92,7 +93,7 @@ typedef bool channel_on_data(void *arg, uint16_t stream, struct str bytes, bool 
 void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side);
 void channel_finish(struct channel *channel); /* does not close the descriptors */
 
-/* Reads what is there, up to 64 KiB a call, and hands on whole frames in order. CREDIT is
+/* Reads what is there, up to 64 KiB a call, of a tree 1 MiB, and hands on whole frames in order. CREDIT is
  * handled here; RESET too, and then also handed on. ERR_GONE when the peer has closed.
  * on_message and on_data return false to fail the channel. */
 bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,

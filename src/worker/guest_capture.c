@@ -1,6 +1,7 @@
 /* The tree of a workspace as the agent sends it: on a stream of its own, summed up at its end. */
 #include "base/own.h"
 #include "base/time.h"
+#include "protocol/tree_sum.h"
 #include "worker/guest_state.h"
 
 enum { RESET_UNWANTED = 1 };
@@ -9,7 +10,7 @@ struct guest_capture {
     guest_take_tree *take;
     void *arg;
     uint16_t stream;
-    struct blake2b hash;
+    struct tree_sum sum;
     uint8_t digest[BLAKE2B_LEN]; /* that the agent says, when has_sum */
     bool has_ended, has_sum;
     bool is_over; /* both, or it failed */
@@ -50,7 +51,7 @@ bool guest_capture_data(struct guest *guest, uint16_t stream, struct str bytes, 
     look_over(capture);
     if (bytes.len == 0 || capture->has_failed)
         return true;
-    blake2b_update(&capture->hash, bytes);
+    tree_sum_update(&capture->sum, bytes);
     if (capture->take(capture->arg, bytes, &why))
         return channel_consumed(&guest->channel, stream, bytes.len, err);
     fail(capture, &why);
@@ -96,7 +97,7 @@ static bool is_whole(struct guest_capture *capture, struct error *err)
         *err = capture->failure;
         return false;
     }
-    blake2b_final(&capture->hash, digest);
+    tree_sum_final(&capture->sum, digest);
     return memcmp(digest, capture->digest, sizeof digest) == 0 ||
            error_set(err, ERR_CONTENT_HASH, "the workspace came damaged");
 }
@@ -138,7 +139,7 @@ bool guest_capture(struct guest *guest, const struct guest_wanted *wanted, guest
                                       guest->generation,     text_of(wanted->since),
                                       text_of(wanted->mark), wanted->is_layer};
 
-    blake2b_init(&capture.hash, (struct str){0});
+    tree_sum_init(&capture.sum);
     if (!channel_open_tree(&guest->channel, capture.stream, CHANNEL_RECEIVES, err))
         return false;
     guest->capture = &capture;
