@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "blob/seal.h"
 
 enum { CHUNK_ID_LEN = 32, CHUNK_MAX = 256 * 1024 };
@@ -37,6 +38,8 @@ void chunk_id(const struct chunk_key *key, struct str bytes, uint8_t id[CHUNK_ID
 /* The ids of many, which is faster than one after the other. */
 void chunk_ids(const struct chunk_key *key, const struct str *chunks, size_t n,
                uint8_t (*ids)[CHUNK_ID_LEN]);
+/* BLAKE2b-256 of many texts, without a key, in the same way. */
+void chunk_digests(const struct str *texts, size_t n, uint8_t (*digests)[BLAKE2B_LEN]);
 bool chunk_is_zero(struct str bytes);
 
 void chunker_init(struct chunker *chunker, const struct chunk_key *key, struct chunk_sizes sizes);

@@ -5,8 +5,10 @@
 #include "base/encode.h"
 #include "base/map.h"
 #include "base/own.h"
+#include "blob/shipping.h"
 
 enum {
+    LEVEL = 1, /* of zstd: more takes more time than everything else together */
     LOOSE_HEAD = NODE_CHUNK_LEN,
     NODE_RECORD = 64 << 10, /* raw bytes: directories are read one by one */
     NODES_LOOSE = 64 << 10, /* as many stay in the manifest even of a tree that has packs */
@@ -25,18 +27,12 @@ struct base_pack {
     struct chunks live; /* of a small one: what is needed of it */
 };
 
-/* A pack that is being filled. */
-struct filling {
-    struct seal_writer seal;
-    struct pack_writer pack;
-    int fd; /* -1: there is none */
-};
-
 struct tree_store {
     struct tree_plan plan;
     struct chunk_key key;
     struct chunker chunker;
-    struct filling files, nodes;
+    struct parcel *files, *nodes; /* that are being filled, or NULL */
+    struct shipping *shipping;    /* NULL: nothing is put beside */
     struct map known;
     struct buf loose;     /* chunks while there are few */
     struct chunks chunks; /* that were cut and not taken yet */
@@ -69,8 +65,7 @@ struct tree_store *tree_store_create(const struct tree_plan *plan)
 
     *store = (struct tree_store){
         .plan = *plan,
-        .files.fd = -1,
-        .nodes.fd = -1,
+        .shipping = plan->beside ? shipping_create(plan->beside) : NULL,
         .loose = {.max = MANIFEST_LOOSE_MAX},
     };
     chunk_key_init(&store->key, &plan->keys->keys[0]);
@@ -83,20 +78,13 @@ struct tree_store *tree_store_create(const struct tree_plan *plan)
     return store;
 }
 
-static void filling_finish(struct filling *filling)
-{
-    pack_writer_finish(&filling->pack);
-    if (filling->fd >= 0)
-        close(filling->fd);
-    seal_writer_finish(&filling->seal);
-}
-
 void tree_store_destroy(struct tree_store *store)
 {
     if (!store)
         return;
-    filling_finish(&store->files);
-    filling_finish(&store->nodes);
+    shipping_destroy(store->shipping);
+    parcel_destroy(store->files);
+    parcel_destroy(store->nodes);
     chunk_key_finish(&store->key);
     map_finish(&store->known);
     buf_finish(&store->loose);
@@ -120,46 +108,66 @@ static void add_object(struct tree_store *store, const char *digest, uint64_t si
     store->objects[store->n_objects++] = object;
 }
 
-static bool hand_over(struct tree_store *store, int fd, const struct seal_facts *facts,
-                      struct error *err)
+static void note_object(struct tree_store *store, const struct seal_facts *facts)
 {
-    const struct object_backend *backend = store->plan.backend;
-
-    if (!backend->put(backend->arg, facts, fd, err))
-        return false;
     add_object(store, facts->digest, facts->size);
     store->bytes_new += facts->size;
-    return true;
 }
 
-static bool end_pack(struct tree_store *store, struct filling *filling, struct error *err)
+static bool end_pack(struct tree_store *store, struct parcel **filled, struct error *err)
 {
+    struct parcel *parcel = TAKE(*filled);
     struct seal_facts facts;
 
-    if (filling->fd < 0)
+    if (!parcel)
         return true;
-    bool fine = pack_writer_end(&filling->pack, &facts, err);
-    AUTO_FD int fd = take_fd(&filling->fd);
-    return fine && hand_over(store, fd, &facts, err);
+    bool fine = parcel_put(parcel, store->plan.backend, &facts, err);
+    parcel_destroy(parcel);
+    if (fine)
+        note_object(store, &facts);
+    return fine;
 }
 
-static bool begin_pack(struct tree_store *store, struct filling *filling, struct error *err)
+static bool begin_pack(struct tree_store *store, struct parcel **filled, struct error *err)
 {
-    struct seal_plan plan = {store->plan.keys, SEAL_PACK};
+    struct seal_plan plan = {store->plan.keys, SEAL_PACK, .level = LEVEL};
+    struct parcel *parcel = *filled = parcel_create();
 
-    filling->pack.record_max = filling == &store->nodes ? NODE_RECORD : 0;
-    return object_draft(store->plan.backend, &filling->fd, err) &&
-           pack_writer_begin(&filling->pack, &filling->seal, &plan, seal_sink_fd(&filling->fd),
-                             err);
+    parcel->pack.record_max = filled == &store->nodes ? NODE_RECORD : 0;
+    return object_draft(store->plan.backend, &parcel->fd, err) &&
+           pack_writer_begin(&parcel->pack, &parcel->seal, &plan, seal_sink_fd(&parcel->fd), err);
 }
 
-static bool pack_chunk(struct tree_store *store, struct filling *filling,
+/* A full one makes room for the next. */
+static bool change_pack(struct tree_store *store, struct parcel **filled, struct error *err)
+{
+    return store->shipping ? shipping_give(store->shipping, TAKE(*filled), err)
+                           : end_pack(store, filled, err);
+}
+
+static bool pack_chunk(struct tree_store *store, struct parcel **filled,
                        const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
-    if (filling->fd >= 0 && pack_writer_is_full(&filling->pack) && !end_pack(store, filling, err))
+    if (*filled && pack_writer_is_full(&(*filled)->pack) && !change_pack(store, filled, err))
         return false;
-    return (filling->fd >= 0 || begin_pack(store, filling, err)) &&
-           pack_writer_add(&filling->pack, chunk->id, bytes, err);
+    return (*filled || begin_pack(store, filled, err)) &&
+           pack_writer_add(&(*filled)->pack, chunk->id, bytes, err);
+}
+
+/* Those that were put beside. */
+static bool await_packs(struct tree_store *store, struct error *err)
+{
+    const struct seal_facts *facts;
+    size_t n;
+
+    if (!store->shipping)
+        return true;
+    if (!shipping_end(store->shipping, &facts, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        note_object(store, &facts[i]);
+    shipping_destroy(TAKE(store->shipping));
+    return true;
 }
 
 static bool keep_loose(struct tree_store *store, const struct node_chunk *chunk, struct str bytes,
@@ -182,7 +190,7 @@ static bool pack_loose(struct tree_store *store, struct error *err)
     return true;
 }
 
-static bool put_chunk(struct tree_store *store, struct filling *filling,
+static bool put_chunk(struct tree_store *store, struct parcel **filled,
                       const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
     size_t len = store->loose.len + LOOSE_HEAD + bytes.len;
@@ -190,10 +198,10 @@ static bool put_chunk(struct tree_store *store, struct filling *filling,
 
     if (map_put(&store->known, bytes_of(chunk->id, CHUNK_ID_LEN), store))
         return true;
-    if ((!store->is_packing || filling == &store->nodes) && len <= most)
+    if ((!store->is_packing || filled == &store->nodes) && len <= most)
         return keep_loose(store, chunk, bytes, err);
     return (store->is_packing || pack_loose(store, err)) &&
-           pack_chunk(store, filling, chunk, bytes, err);
+           pack_chunk(store, filled, chunk, bytes, err);
 }
 
 /* What the base has in its manifest goes into this one. */
@@ -263,19 +271,19 @@ static size_t packs_then(const struct tree_store *store)
 
 bool tree_store_is_crowded(const struct tree_store *store)
 {
-    size_t n = store->n_base + store->n_objects + (store->files.fd >= 0) + (store->nodes.fd >= 0);
+    size_t n = store->n_base + store->n_objects + (store->files != NULL) + (store->nodes != NULL);
 
     return n > TREE_PACKS_MAX && n > packs_then(store) + TREE_PACKS_MORE;
 }
 
-static bool store_chunk(struct tree_store *store, struct filling *filling,
+static bool store_chunk(struct tree_store *store, struct parcel **filled,
                         const struct node_chunk *chunk, struct str bytes, struct error *err)
 {
     bool found = map_find(&store->known, bytes_of(chunk->id, CHUNK_ID_LEN));
 
     if (!found && store->plan.base && !keep_one(store, chunk, &found, err))
         return false;
-    return found || put_chunk(store, filling, chunk, bytes, err);
+    return found || put_chunk(store, filled, chunk, bytes, err);
 }
 
 static size_t cut_some(const struct tree_store *store, struct str *bytes, bool is_last,
@@ -291,28 +299,67 @@ static size_t cut_some(const struct tree_store *store, struct str *bytes, bool i
     return n;
 }
 
-static bool cut_into(struct tree_store *store, struct filling *filling, struct str *bytes,
+/* Into the list that tree_store_take empties. */
+static bool store_cut(struct tree_store *store, struct parcel **filled, const struct str *pieces,
+                      size_t n, struct error *err)
+{
+    uint8_t(*ids)[CHUNK_ID_LEN] = alloc((n + 1) * CHUNK_ID_LEN);
+    bool fine = true;
+
+    chunk_ids(&store->key, pieces, n, ids);
+    for (size_t i = 0; i < n && fine; i++) {
+        struct node_chunk chunk = {.len = (uint32_t)pieces[i].len};
+        memcpy(chunk.id, ids[i], CHUNK_ID_LEN);
+        fine = store_chunk(store, filled, &chunk, pieces[i], err);
+        add_chunk(&store->chunks, &chunk);
+    }
+    free(ids);
+    return fine;
+}
+
+static bool cut_into(struct tree_store *store, struct parcel **filled, struct str *bytes,
                      bool is_last, struct error *err)
 {
     struct str pieces[IDS_AT_ONCE];
-    uint8_t ids[IDS_AT_ONCE][CHUNK_ID_LEN];
 
-    for (size_t n; (n = cut_some(store, bytes, is_last, pieces)) > 0;) {
-        chunk_ids(&store->key, pieces, n, ids);
-        for (size_t i = 0; i < n; i++) {
-            struct node_chunk chunk = {.len = (uint32_t)pieces[i].len};
-            memcpy(chunk.id, ids[i], CHUNK_ID_LEN);
-            if (!store_chunk(store, filling, &chunk, pieces[i], err))
-                return false;
-            add_chunk(&store->chunks, &chunk);
-        }
-    }
+    for (size_t n; (n = cut_some(store, bytes, is_last, pieces)) > 0;)
+        if (!store_cut(store, filled, pieces, n, err))
+            return false;
     return true;
 }
 
 bool tree_store_cut(struct tree_store *store, struct str *bytes, bool is_last, struct error *err)
 {
     return cut_into(store, &store->files, bytes, is_last, err);
+}
+
+bool tree_store_files(struct tree_store *store, struct tree_contents *files, size_t n,
+                      struct arena *arena, struct error *err)
+{
+    AUTO_FREE struct str *pieces = NULL;
+    size_t n_pieces = 0, room = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct str rest = files[i].bytes;
+        for (files[i].n_chunks = 0; rest.len > 0; files[i].n_chunks++) {
+            if (n_pieces == room) {
+                room = room ? 2 * room : 2 * n;
+                pieces = alloc_more(pieces, room * sizeof *pieces);
+            }
+            struct str piece = {rest.ptr, chunker_cut(&store->chunker, rest)};
+            pieces[n_pieces++] = piece;
+            rest = (struct str){rest.ptr + piece.len, rest.len - piece.len};
+        }
+    }
+    if (!store_cut(store, &store->files, pieces, n_pieces, err))
+        return false;
+    size_t n_all, at = 0;
+    struct node_chunk *all = tree_store_take(store, arena, &n_all);
+    for (size_t i = 0; i < n; i++) {
+        files[i].chunks = all + at;
+        at += files[i].n_chunks;
+    }
+    return true;
 }
 
 bool tree_store_node(struct tree_store *store, const struct node *node, struct error *err)
@@ -352,7 +399,7 @@ static bool move_pack(struct tree_store *store, struct base_pack *pack, struct e
 /* Only when it is known what is needed. */
 static bool fold(struct tree_store *store, struct error *err)
 {
-    size_t n = store->n_objects + (store->files.fd >= 0) + (store->nodes.fd >= 0);
+    size_t n = store->n_objects + (store->files != NULL) + (store->nodes != NULL);
 
     for (size_t i = 0; i < store->n_base; i++)
         n += store->base[i].is_needed;
@@ -392,16 +439,18 @@ static bool write_manifest(struct tree_store *store, struct str root, struct tre
         .root = root,
         .loose = buf_str(&store->loose),
     };
+    const struct object_backend *backend = store->plan.backend;
+    AUTO(seal_writer_finish) struct seal_writer seal = {0};
     struct seal_facts sealed;
     AUTO_FD int fd = -1;
 
     for (size_t i = 0; i < store->n_objects; i++)
         memcpy(packs[i], store->objects[i].digest, SHA256_HEX);
-    if (!object_draft(store->plan.backend, &fd, err) ||
-        !manifest_write(&manifest, &store->files.seal, store->plan.keys, seal_sink_fd(&fd), &sealed,
-                        err) ||
-        !hand_over(store, fd, &sealed, err))
+    if (!object_draft(backend, &fd, err) ||
+        !manifest_write(&manifest, &seal, store->plan.keys, seal_sink_fd(&fd), &sealed, err) ||
+        !backend->put(backend->arg, &sealed, fd, err))
         return false;
+    note_object(store, &sealed);
     memcpy(facts->manifest, sealed.digest, sizeof facts->manifest);
     return true;
 }
@@ -412,7 +461,7 @@ bool tree_store_end(struct tree_store *store, const struct node *root, struct tr
     AUTO(buf_finish) struct buf chunks = {.max = MANIFEST_ROOT_MAX};
     struct node_entry sum = {0};
 
-    if (!tree_store_node(store, root, err) || !fold(store, err) ||
+    if (!tree_store_node(store, root, err) || !await_packs(store, err) || !fold(store, err) ||
         !end_pack(store, &store->files, err) || !end_pack(store, &store->nodes, err) ||
         !node_chunks_encode(store->chunks.items, store->chunks.n, &chunks, err))
         return false;

@@ -17,6 +17,8 @@ struct tree_plan {
     const struct object_backend *backend;
     const struct seal_keys *keys;
     struct tree_reader *base; /* NULL: none */
+    /* Where full packs are put by a thread while others are filled; NULL: they are not. */
+    const struct object_backend *beside;
 };
 
 struct tree_object {
@@ -44,6 +46,15 @@ void tree_store_destroy(struct tree_store *store); /* accepts NULL */
  * unless that is all there is. */
 bool tree_store_cut(struct tree_store *store, struct str *bytes, bool is_last,
                     struct error *err) MUST_USE;
+
+/* Whole files at once, each with the chunks it was cut into. */
+struct tree_contents {
+    struct str bytes;
+    struct node_chunk *chunks; /* the arena's, as tree_store_files makes them */
+    size_t n_chunks;
+};
+bool tree_store_files(struct tree_store *store, struct tree_contents *files, size_t n,
+                      struct arena *arena, struct error *err) MUST_USE;
 
 /* All of a node. */
 bool tree_store_node(struct tree_store *store, const struct node *node, struct error *err) MUST_USE;

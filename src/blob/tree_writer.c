@@ -21,6 +21,15 @@ struct folder {
     struct base_folder base;
 };
 
+/* Small files wait for others of their folder: hashes of many are made faster than of one. */
+enum { GATHERED_FILES = 64, GATHERED_BYTES = 1 << 20, GATHERED_MAX = CHUNK_MAX };
+
+/* A file that waits; its bytes are in the writer's. */
+struct gathered {
+    size_t entry; /* of the top folder */
+    size_t at, len;
+};
+
 /* The contents of files with several names, known by their first. */
 struct group {
     uint64_t size;
@@ -35,8 +44,12 @@ struct tree_writer {
     bool is_exact;            /* every chunk of it that is needed has to be said */
     struct folder *top;
     size_t depth; /* of the top; the root has 0 */
-    struct buf contents;
-    crypto_generichash_state hash; /* BLAKE2b, faster than the one that guests have */
+    struct buf contents;           /* of a large file: what is not cut yet */
+    crypto_generichash_state hash; /* of it: BLAKE2b, faster than the one that guests have */
+    struct buf gathered_bytes;
+    struct gathered gathered[GATHERED_FILES];
+    size_t n_gathered;
+    bool is_gathering; /* the last entry is a small file whose bytes come */
     struct arena arena;            /* of the groups */
     struct group *groups;
     size_t n_groups, groups_room;
@@ -72,6 +85,7 @@ struct tree_writer *tree_writer_create(const struct tree_plan *plan)
         .store = tree_store_create(plan),
         .base = plan->base,
         .contents = {.max = 2 * CHUNK_MAX + TREE_XATTRS_MAX},
+        .gathered_bytes = {.max = GATHERED_BYTES + GATHERED_MAX},
     };
     writer->is_exact = plan->base && tree_store_is_crowded(writer->store);
     open_folder(writer);
@@ -86,6 +100,7 @@ void tree_writer_destroy(struct tree_writer *writer)
         drop_folder(writer);
     tree_store_destroy(writer->store);
     buf_finish(&writer->contents);
+    buf_finish(&writer->gathered_bytes);
     arena_finish(&writer->arena);
     free(writer->groups);
     free(writer);
@@ -106,12 +121,42 @@ static struct node_entry *last_entry(const struct folder *folder)
     return &folder->node.entries[folder->node.n - 1];
 }
 
+/* What waits is hashed and stored. */
+static bool settle_files(struct tree_writer *writer, struct error *err)
+{
+    struct folder *folder = writer->top;
+    struct tree_contents files[GATHERED_FILES];
+    struct str texts[GATHERED_FILES];
+    uint8_t digests[GATHERED_FILES][BLAKE2B_LEN];
+    size_t n = writer->n_gathered;
+
+    if (n == 0)
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        const struct gathered *file = &writer->gathered[i];
+        texts[i] = (struct str){writer->gathered_bytes.bytes + file->at, file->len};
+        files[i] = (struct tree_contents){.bytes = texts[i]};
+    }
+    chunk_digests(texts, n, digests);
+    if (!tree_store_files(writer->store, files, n, &folder->arena, err))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        struct node_entry *entry = &folder->node.entries[writer->gathered[i].entry];
+        memcpy(entry->digest, digests[i], BLAKE2B_LEN);
+        entry->chunks = files[i].chunks;
+        entry->n_chunks = files[i].n_chunks;
+    }
+    writer->n_gathered = 0;
+    writer->gathered_bytes.len = 0;
+    return true;
+}
+
 static bool close_folder(struct tree_writer *writer, struct error *err)
 {
     struct folder *folder = writer->top;
     struct node_entry *entry = last_entry(folder->above);
 
-    if (!tree_store_node(writer->store, &folder->node, err))
+    if (!settle_files(writer, err) || !tree_store_node(writer->store, &folder->node, err))
         return false;
     node_sum_up(&folder->node, entry);
     entry->chunks = tree_store_take(writer->store, &folder->above->arena, &entry->n_chunks);
@@ -308,6 +353,8 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
             return false;
     if (!count(writer, 1, given->size, err))
         return false;
+    if (given->kind == TREE_DIRECTORY && !settle_files(writer, err))
+        return false;
     if (given->is_same)
         return keep_entry(writer, given, err);
     struct folder *folder = writer->top;
@@ -326,7 +373,10 @@ bool tree_writer_entry(void *arg, const struct tree_entry *given, struct error *
         .is_opaque = given->is_opaque,
         .is_cover = given->is_cover,
     };
-    crypto_generichash_init(&writer->hash, NULL, 0, BLAKE2B_LEN);
+    writer->is_gathering =
+        given->kind == TREE_FILE && !given->link_group && given->size <= GATHERED_MAX;
+    if (given->kind == TREE_FILE && !writer->is_gathering)
+        crypto_generichash_init(&writer->hash, NULL, 0, BLAKE2B_LEN);
     if (given->kind == TREE_DIRECTORY) {
         open_folder(writer);
         writer->depth++;
@@ -343,10 +393,29 @@ static void end_file(struct tree_writer *writer)
     note_group(writer, entry);
 }
 
+static bool gather(struct tree_writer *writer, struct str bytes, bool is_last, struct error *err)
+{
+    size_t size = last_entry(writer->top)->size;
+
+    if (bytes.len > 0 && !buf_append(&writer->gathered_bytes, bytes, err))
+        return false;
+    if (!is_last)
+        return true;
+    writer->gathered[writer->n_gathered++] = (struct gathered){
+        .entry = writer->top->node.n - 1,
+        .at = writer->gathered_bytes.len - size,
+        .len = size,
+    };
+    return (writer->n_gathered < GATHERED_FILES && writer->gathered_bytes.len < GATHERED_BYTES) ||
+           settle_files(writer, err);
+}
+
 bool tree_writer_bytes(void *arg, struct str bytes, bool is_last, struct error *err)
 {
     struct tree_writer *writer = arg;
 
+    if (writer->is_gathering)
+        return gather(writer, bytes, is_last, err);
     crypto_generichash_update(&writer->hash, (const uint8_t *)bytes.ptr, bytes.len);
     do {
         struct str piece = {bytes.ptr, bytes.len < CHUNK_MAX ? bytes.len : CHUNK_MAX};
@@ -370,6 +439,8 @@ bool tree_writer_end(struct tree_writer *writer, struct tree_facts *facts, struc
     while (writer->depth > 0)
         if (!close_folder(writer, err))
             return false;
+    if (!settle_files(writer, err))
+        return false;
     *facts = (struct tree_facts){.n_entries = writer->n_entries, .n_bytes = writer->n_bytes};
     return tree_store_end(writer->store, &writer->top->node, facts, err);
 }

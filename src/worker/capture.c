@@ -35,8 +35,8 @@ struct capturing {
     bool has_base; /* the workspace had a version */
     char id[ID_TEXT];
     struct key_ring ring;
-    struct cached_backend cached;
-    struct object_backend backend;
+    struct cached_backend cached, cached_beside;
+    struct object_backend backend, beside; /* beside: over a line of its own */
     struct tree_reader base;
     bool has_reader; /* of the version that the agent remembers */
 };
@@ -94,7 +94,7 @@ static bool take_tree(struct capturing *capturing, bool since, struct arena *are
 {
     AUTO(tree_decoder_finish) struct tree_decoder decoder = {0};
     struct tree_reader *base = capturing->has_reader ? &capturing->base : NULL;
-    const struct tree_plan plan = {&capturing->backend, &capturing->ring.keys, base};
+    const struct tree_plan plan = {&capturing->backend, &capturing->ring.keys, base, &capturing->beside};
     AUTO(destroy_writer) struct tree_writer *writer = tree_writer_create(&plan);
     const char *mark = guest_goes_on(capturing->guest) ? capturing->id : "";
     struct guest_captured captured;
@@ -132,8 +132,10 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
                        int64_t until_ms, struct arena *arena, struct capture *capture,
                        struct error *err)
 {
-    struct object_link link = {line, lease, until_ms};
-    const struct object_backend behind = object_backend_of_link(&link);
+    AUTO(line_close) struct line other = {0};
+    struct object_link link = {line, lease, until_ms}, other_link = {&other, lease, until_ms};
+    const struct object_backend behind = object_backend_of_link(&link),
+                                behind_other = object_backend_of_link(&other_link);
     AUTO(capturing_finish)
     struct capturing capturing = {
         .guest = guest,
@@ -142,13 +144,16 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
         .began_ms = time_boot_ms(),
         .has_base = has_base,
         .cached = {.cache = lease->worker->packs, .behind = &behind},
+        .cached_beside = {.cache = lease->worker->packs, .behind = &behind_other},
     };
 
     *capture = (struct capture){0};
-    if (!link_store_keys(line->link, &capturing.ring, err))
+    if (!link_store_keys(line->link, &capturing.ring, err) || !line_open(line->link, &other, err))
         return false;
+    other.abort = line->abort;
     id_make(capturing.id);
     capturing.backend = object_backend_of_cache(&capturing.cached);
+    capturing.beside = object_backend_of_cache(&capturing.cached_beside);
     open_base(&capturing);
     if (take_tree(&capturing, capturing.has_reader, arena, capture, err))
         return true;
