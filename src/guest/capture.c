@@ -175,9 +175,13 @@ static bool step(struct agent *agent, struct error *err)
     struct capture *capture = agent->capture;
 
     capture->piece.len = 0;
-    for (int i = 0; i < ENTRIES && !capture->walk.is_done && capture->piece.len < PIECE; i++)
-        if (!walk_step(&capture->walk, &capture->piece, err))
-            return false;
+    bool fine = true;
+    for (int i = 0; i < ENTRIES && fine && !capture->walk.is_done && capture->piece.len < PIECE;
+         i++)
+        fine = walk_step(&capture->walk, &capture->piece, err);
+    seen_leave(&agent->seen);
+    if (!fine)
+        return false;
     tree_sum_update(&capture->sum, buf_str(&capture->piece));
     return channel_send_data(&agent->channel, capture->stream, buf_str(&capture->piece),
                              capture->walk.is_done, err);

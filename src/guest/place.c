@@ -10,7 +10,7 @@
 #include "guest/place_tree.h"
 #include "guest/remember.h"
 
-enum { STEPS_PER_TURN = 256 };
+enum { STEPS_PER_TURN = 1024 };
 
 struct place {
     uint64_t id;
@@ -173,14 +173,12 @@ void place_settle(struct agent *agent)
 
     if (!place || !place->is_looking)
         return;
-    for (int i = 0; i < STEPS_PER_TURN && !place->walk.is_done; i++) {
-        if (!walk_step(&place->walk, &nothing, &err)) {
-            /* It is there all the same: the next capture will tell everything. */
-            place_done(agent);
-            return;
-        }
-    }
-    if (place->walk.is_done)
+    bool fine = true;
+    for (int i = 0; i < STEPS_PER_TURN && fine && !place->walk.is_done; i++)
+        fine = walk_step(&place->walk, &nothing, &err);
+    seen_leave(&agent->seen);
+    /* It is there all the same: the next capture will tell everything. */
+    if (!fine || place->walk.is_done)
         place_done(agent);
     else
         agent_again(agent, 0);

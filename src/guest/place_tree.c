@@ -12,34 +12,41 @@
 
 enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
-struct placed_folder {
-    struct placed_folder *next;
-    const char *path;
-    int64_t mtime_ns;
-};
-
 void place_tree_init(struct place_tree *tree, int root_fd)
 {
+    struct stat info;
+
     *tree = (struct place_tree){
-        .root_fd = root_fd,
-        .folder_fd = -1,
+        .folders = alloc((TREE_DEPTH_MAX + 1) * sizeof *tree->folders),
+        .n_folders = 1,
         .folder = {.max = TREE_PATH_MAX},
+        .mask = umask(0),
+        .uid = geteuid(),
+        .gid = getegid(),
         .file_fd = -1,
         .file_path = {.max = TREE_PATH_MAX},
         .file_xattrs = {.max = TREE_XATTRS_MAX},
+        .contents = {.max = PLACE_WRITE},
+    };
+    umask(tree->mask);
+    tree->folders[0] = (struct placed_folder){
+        .fd = root_fd,
+        .gives_group = fstat(root_fd, &info) != 0 || info.st_mode & S_ISGID,
     };
 }
 
 void place_tree_finish(struct place_tree *tree)
 {
     auto_close(&tree->file_fd);
-    auto_close(&tree->folder_fd);
-    auto_close(&tree->root_fd);
+    while (tree->n_folders > 0)
+        close(tree->folders[--tree->n_folders].fd);
+    free(tree->folders);
     buf_finish(&tree->folder);
     buf_finish(&tree->file_path);
     buf_finish(&tree->file_xattrs);
+    buf_finish(&tree->contents);
     arena_finish(&tree->arena);
-    *tree = (struct place_tree){.root_fd = -1, .folder_fd = -1, .file_fd = -1};
+    *tree = (struct place_tree){.file_fd = -1};
 }
 
 static bool fail(const char *what, struct str path, struct error *err)
@@ -73,27 +80,58 @@ static struct str parent_of(struct str path)
     return (struct str){path.ptr, len > 0 ? len - 1 : 0};
 }
 
-/* The paths of a tree are in order: mostly the last folder is the next one's as well. */
-static bool open_folder(struct place_tree *tree, struct str path, int *fd, struct error *err)
+static struct placed_folder *last_folder(const struct place_tree *tree)
 {
-    *fd = tree->folder_fd >= 0 ? tree->folder_fd : tree->root_fd;
-    if (str_equal(path, buf_str(&tree->folder)))
-        return true;
-    AUTO_FD int at = openat(tree->root_fd, ".", FOLDER_FLAGS);
+    return &tree->folders[tree->n_folders - 1];
+}
+
+/* Nothing more comes into it. */
+static bool leave_folder(struct place_tree *tree, struct error *err)
+{
+    const struct placed_folder folder = *last_folder(tree);
+    const struct timespec time = time_of(folder.mtime_ns), times[2] = {time, time};
+    struct str path = {tree->folder.bytes, folder.path_len};
+    bool fine = !folder.has_time || futimens(folder.fd, times) == 0 ||
+                fail("setting the time of", path, err);
+
+    close(folder.fd);
+    tree->n_folders--;
+    tree->folder.len = last_folder(tree)->path_len;
+    return fine;
+}
+
+static bool is_inside(struct str path, struct str folder)
+{
+    return folder.len == 0 || str_equal(path, folder) ||
+           (path.len > folder.len && memcmp(path.ptr, folder.ptr, folder.len) == 0 &&
+            path.ptr[folder.len] == '/');
+}
+
+/* The paths of a tree are in order, and every folder has its own entry: the one that is wanted is
+ * among those that are open. */
+static bool go_to_folder(struct place_tree *tree, struct str path, struct error *err)
+{
+    while (tree->n_folders > 1 && !is_inside(path, buf_str(&tree->folder)))
+        if (!leave_folder(tree, err))
+            return false;
+    return path.len == tree->folder.len ||
+           error_set(err, ERR_INVALID, "%.*s is not there", path.len < 150 ? (int)path.len : 150,
+                     path.ptr);
+}
+
+/* Any folder, by its whole path. */
+static int open_path(const struct place_tree *tree, struct str path)
+{
+    AUTO_FD int at = openat(tree->folders[0].fd, ".", FOLDER_FLAGS);
     char copy[TREE_PATH_MAX + 1], *rest = path.len > 0 ? copy : NULL;
+
     copy_text(copy, path);
     for (char *name; at >= 0 && (name = strsep(&rest, "/"));) {
         int next = openat(at, name, FOLDER_FLAGS);
         close(at);
         at = next;
     }
-    if (at < 0)
-        return fail("opening the folder", path, err);
-    auto_close(&tree->folder_fd);
-    tree->folder_fd = take_fd(&at);
-    tree->folder.len = 0;
-    *fd = tree->folder_fd;
-    return buf_append(&tree->folder, path, err);
+    return take_fd(&at);
 }
 
 static void name_of(struct str path, char name[TREE_NAME_MAX + 1])
@@ -164,28 +202,57 @@ static bool set_owner_mode_xattrs(int fd, const struct tree_entry *entry, struct
     return set_xattrs(fd, entry->xattrs, err);
 }
 
+/* Whether what was just made has the owner and the mode it is to have. */
+static bool is_made_so(const struct place_tree *tree, const struct tree_entry *entry)
+{
+    return entry->uid == tree->uid && entry->gid == tree->gid && !last_folder(tree)->gives_group &&
+           !(entry->mode & (S_ISUID | S_ISGID | S_ISVTX | tree->mask));
+}
+
+/* One that is there stays, unless what it has is to be hidden. */
+static bool make_room(int folder, const char *name, const struct tree_entry *entry, bool *is_there,
+                      struct error *err)
+{
+    struct stat info;
+
+    *is_there = fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode) &&
+                !entry->is_opaque;
+    return *is_there || remove_at(folder, name, 0, err);
+}
+
+static bool enter_folder(struct place_tree *tree, int fd, const struct tree_entry *entry,
+                         struct error *err)
+{
+    tree->folder.len = 0;
+    if (!buf_append(&tree->folder, entry->path, err))
+        return false;
+    tree->folders[tree->n_folders++] = (struct placed_folder){
+        .fd = fd,
+        .path_len = entry->path.len,
+        .gives_group = entry->mode & S_ISGID,
+        .has_time = true,
+        .mtime_ns = entry->mtime_ns,
+    };
+    return true;
+}
+
 static bool make_folder(struct place_tree *tree, int folder, const char *name,
                         const struct tree_entry *entry, struct error *err)
 {
-    struct stat info;
-    bool is_there = fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                    S_ISDIR(info.st_mode) && !entry->is_opaque;
+    bool is_there = false, is_new = mkdirat(folder, name, entry->mode & 0777) == 0;
 
-    if (!is_there && !remove_at(folder, name, 0, err))
+    if (!is_new && errno != EEXIST)
+        return fail("making the folder", entry->path, err);
+    if (!is_new && !make_room(folder, name, entry, &is_there, err))
         return false;
-    if (!is_there && mkdirat(folder, name, 0700) != 0)
+    if (!is_new && !is_there && mkdirat(folder, name, 0700) != 0)
         return fail("making the folder", entry->path, err);
     AUTO_FD int fd = openat(folder, name, FOLDER_FLAGS);
     if (fd < 0)
         return fail("opening the folder", entry->path, err);
-    struct placed_folder *placed = arena_alloc(&tree->arena, sizeof *placed);
-    *placed = (struct placed_folder){
-        .next = tree->folders,
-        .path = arena_text(&tree->arena, entry->path),
-        .mtime_ns = entry->mtime_ns,
-    };
-    tree->folders = placed;
-    return set_owner_mode_xattrs(fd, entry, err);
+    bool fine = is_new && is_made_so(tree, entry) ? set_xattrs(fd, entry->xattrs, err)
+                                                  : set_owner_mode_xattrs(fd, entry, err);
+    return fine && enter_folder(tree, take_fd(&fd), entry, err);
 }
 
 static void keep_group(struct place_tree *tree, const struct tree_entry *entry)
@@ -224,29 +291,31 @@ static bool make_link(struct place_tree *tree, int folder, const char *name,
                       const struct tree_entry *entry, struct error *err)
 {
     struct str first = tree->groups[entry->link_group - 1];
-    AUTO_FD int keep = openat(folder, ".", FOLDER_FLAGS);
+    AUTO_FD int source = open_path(tree, parent_of(first));
     char first_name[TREE_NAME_MAX + 1];
-    int source;
 
-    if (keep < 0)
-        return fail("opening the folder of", entry->path, err);
+    if (source < 0)
+        return fail("opening the folder of", first, err);
     name_of(first, first_name);
-    return open_folder(tree, parent_of(first), &source, err) &&
-           (linkat(source, first_name, keep, name, 0) == 0 || fail("linking", entry->path, err)) &&
-           keep_owner(keep, name, entry, err);
+    return (linkat(source, first_name, folder, name, 0) == 0 ||
+            fail("linking", entry->path, err)) &&
+           keep_owner(folder, name, entry, err);
 }
 
 static bool make_file(struct place_tree *tree, int folder, const char *name,
                       const struct tree_entry *entry, struct error *err)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    tree->file_fd = openat(folder, name, flags, 0600);
+    const mode_t mode = entry->mode & 0777;
+    tree->file_fd = openat(folder, name, flags, mode);
     if (tree->file_fd < 0 && errno == EEXIST && remove_at(folder, name, 0, err))
-        tree->file_fd = openat(folder, name, flags, 0600);
+        tree->file_fd = openat(folder, name, flags, mode);
     if (tree->file_fd < 0)
         return fail("making the file", entry->path, err);
     if (entry->link_group > tree->n_groups)
         keep_group(tree, entry);
+    tree->has_facts = is_made_so(tree, entry);
+    tree->contents.len = 0;
     tree->file_path.len = tree->file_xattrs.len = 0;
     if (!buf_append(&tree->file_path, entry->path, err) ||
         !buf_append(&tree->file_xattrs, entry->xattrs, err))
@@ -278,12 +347,12 @@ bool place_tree_entry(void *arg, const struct tree_entry *entry, struct error *e
 {
     struct place_tree *tree = arg;
     char name[TREE_NAME_MAX + 1];
-    int folder;
 
     name_of(entry->path, name);
     tree->n_entries++;
-    if (!open_folder(tree, parent_of(entry->path), &folder, err))
+    if (!go_to_folder(tree, parent_of(entry->path), err))
         return false;
+    int folder = last_folder(tree)->fd;
     if (entry->kind == TREE_DIRECTORY)
         return make_folder(tree, folder, name, entry, err);
     /* Mostly there is nothing where a file goes, which shows when it is made. */
@@ -296,20 +365,8 @@ bool place_tree_entry(void *arg, const struct tree_entry *entry, struct error *e
     return entry->kind == TREE_WHITEOUT || make_other(folder, name, entry, err);
 }
 
-static bool end_file(struct place_tree *tree, struct error *err)
+static bool write_contents(struct place_tree *tree, struct str bytes, struct error *err)
 {
-    const struct timespec time = time_of(tree->file.mtime_ns), times[2] = {time, time};
-    AUTO_FD int fd = take_fd(&tree->file_fd);
-
-    return set_owner_mode_xattrs(fd, &tree->file, err) &&
-           (futimens(fd, times) == 0 || fail("setting the time of", tree->file.path, err));
-}
-
-bool place_tree_bytes(void *arg, struct str bytes, bool is_last, struct error *err)
-{
-    struct place_tree *tree = arg;
-
-    tree->n_bytes += bytes.len;
     while (bytes.len > 0) {
         ssize_t put = write(tree->file_fd, bytes.ptr, bytes.len);
         if (put < 0 && errno == EINTR)
@@ -318,21 +375,45 @@ bool place_tree_bytes(void *arg, struct str bytes, bool is_last, struct error *e
             return fail("writing", tree->file.path, err);
         bytes = (struct str){bytes.ptr + put, bytes.len - (size_t)put};
     }
-    return !is_last || end_file(tree, err);
+    return true;
+}
+
+static bool end_file(struct place_tree *tree, struct error *err)
+{
+    const struct timespec time = time_of(tree->file.mtime_ns), times[2] = {time, time};
+    AUTO_FD int fd = take_fd(&tree->file_fd);
+
+    return (tree->has_facts ? set_xattrs(fd, tree->file.xattrs, err)
+                            : set_owner_mode_xattrs(fd, &tree->file, err)) &&
+           (futimens(fd, times) == 0 || fail("setting the time of", tree->file.path, err));
+}
+
+/* Bytes come in smaller pieces than are worth a system call. */
+bool place_tree_bytes(void *arg, struct str bytes, bool is_last, struct error *err)
+{
+    struct place_tree *tree = arg;
+
+    tree->n_bytes += bytes.len;
+    while (bytes.len > 0) {
+        size_t room = PLACE_WRITE - tree->contents.len, n = bytes.len < room ? bytes.len : room;
+
+        if (!buf_append(&tree->contents, (struct str){bytes.ptr, n}, err))
+            return false;
+        bytes = (struct str){bytes.ptr + n, bytes.len - n};
+        if (tree->contents.len < PLACE_WRITE)
+            continue;
+        if (!write_contents(tree, buf_str(&tree->contents), err))
+            return false;
+        tree->contents.len = 0;
+    }
+    return !is_last ||
+           (write_contents(tree, buf_str(&tree->contents), err) && end_file(tree, err));
 }
 
 bool place_tree_end(struct place_tree *tree, struct error *err)
 {
-    for (const struct placed_folder *placed = tree->folders; placed; placed = placed->next) {
-        const struct timespec time = time_of(placed->mtime_ns), times[2] = {time, time};
-        struct str path = str_of(placed->path);
-        char name[TREE_NAME_MAX + 1];
-        int folder;
-        name_of(path, name);
-        if (!open_folder(tree, parent_of(path), &folder, err))
+    while (tree->n_folders > 1)
+        if (!leave_folder(tree, err))
             return false;
-        if (utimensat(folder, name, times, AT_SYMLINK_NOFOLLOW) != 0)
-            return fail("setting the time of", path, err);
-    }
     return true;
 }

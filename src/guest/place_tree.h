@@ -5,20 +5,35 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/arena.h"
 #include "protocol/tree.h"
 
-struct placed_folder; /* whose times are set at the end */
+enum { PLACE_WRITE = 262144 }; /* bytes of a file that are written at once */
+
+/* A folder that is open: what is in it still comes. */
+struct placed_folder {
+    int fd;
+    size_t path_len;  /* of the tree's path of it; 0: the root */
+    bool gives_group; /* new files are of its group */
+    bool has_time;    /* to be set when nothing more comes */
+    int64_t mtime_ns;
+};
 
 struct place_tree {
-    int root_fd;       /* owned */
-    int folder_fd;     /* of the last entry's parent, or -1: the root */
-    struct buf folder; /* its path */
-    int file_fd;       /* whose contents are on their way, or -1 */
+    struct placed_folder *folders; /* the root, and each in the one before */
+    size_t n_folders;
+    struct buf folder; /* path of the last of them */
+    unsigned mask;     /* bits that new files do not get */
+    uid_t uid;         /* whose new files are */
+    gid_t gid;
+    int file_fd; /* whose contents are on their way, or -1 */
     struct tree_entry file;
+    bool has_facts;                    /* it was made with the owner and mode it is to have */
     struct buf file_path, file_xattrs; /* what `file` refers to */
-    struct arena arena;                /* folders and groups */
-    struct placed_folder *folders;     /* the last one first */
+    struct buf contents;               /* of it, not written yet */
+    struct arena arena;                /* of the groups */
     struct str *groups;                /* path of the first name of each link group */
     size_t n_groups, groups_cap;
     uint64_t n_entries, n_bytes;
@@ -32,5 +47,5 @@ void place_tree_finish(struct place_tree *tree);
 bool place_tree_entry(void *tree, const struct tree_entry *entry, struct error *err) MUST_USE;
 bool place_tree_bytes(void *tree, struct str bytes, bool is_last, struct error *err) MUST_USE;
 
-/* When everything is there: folders get the times they had. */
+/* When everything is there: the folders that are still open get the times they had. */
 bool place_tree_end(struct place_tree *tree, struct error *err) MUST_USE;

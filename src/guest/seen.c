@@ -136,15 +136,28 @@ enum {
               IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW
 };
 
+static bool enter(struct seen *seen)
+{
+    if (!seen->is_inside && fchdir(seen->root_fd) == 0)
+        seen->is_inside = true;
+    return seen->is_inside;
+}
+
+void seen_leave(struct seen *seen)
+{
+    if (seen->is_inside && chdir("/") == 0)
+        seen->is_inside = false;
+}
+
 struct seen_folder *seen_folder_make(struct seen *seen, struct seen_folder *parent,
                                      const char *path, uint64_t inode)
 {
     const char *slash = strrchr(path, '/');
 
-    if (seen->lack || fchdir(seen->root_fd) != 0)
+    if (seen->lack || !enter(seen))
         return NULL;
     int watch = inotify_add_watch(seen->watch_fd, path[0] ? path : ".", WATCHED);
-    if (chdir("/") != 0 || watch < 0) {
+    if (watch < 0) {
         seen->lack = "there are too many directories to be watched";
         return NULL;
     }

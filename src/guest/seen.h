@@ -50,6 +50,7 @@ struct seen {
     struct seen_watches *watches;
     uint32_t life;      /* everything that was noted in an earlier one is forgotten */
     bool counts_opened; /* what was opened may have been written since */
+    bool is_inside;     /* the workspace is the working directory, so that paths begin there */
     size_t n_bytes;
     const char *lack;
 };
@@ -75,6 +76,8 @@ struct seen_folder *seen_folder_make(struct seen *seen, struct seen_folder *pare
 void seen_watch_below(struct seen *seen, struct seen_folder *folder, const char *path,
                       int lower_fd);
 void seen_folder_destroy(struct seen *seen, struct seen_folder *folder); /* accepts NULL */
+/* After folders were made, before anything else is done: the working directory is / again. */
+void seen_leave(struct seen *seen);
 
 /* What happened inside is known further up. */
 void seen_pass_up(const struct seen_folder *from, struct seen_folder *to);

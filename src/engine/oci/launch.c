@@ -14,7 +14,7 @@
 #include "engine/net/network.h"
 #include "engine/oci/mapped.h"
 
-enum { HIGH_FD = 64, CPU_HEADROOM_PERCENT = 10 };
+enum { HIGH_FD = 64, CPU_HEADROOM_PERCENT = 10, CHANNEL_ROOM = 4 << 20 };
 
 /* What the child needs, all of it made before the fork. */
 struct child {
@@ -163,6 +163,16 @@ static bool network_open(struct launch *launch, struct child *child, struct erro
     return child->network >= 0 || error_errno(err, "hold the network namespace");
 }
 
+/* A tree of files goes through in large pieces; where a sandbox has to wait for room, that costs it
+ * more than the copy. The kernel may allow less. */
+static void widen(int channel)
+{
+    const int bytes = CHANNEL_ROOM;
+
+    if (setsockopt(channel, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0)
+        (void)setsockopt(channel, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 static bool process_launch(struct launch *launch, struct child *child, struct error *err)
 {
     struct instance *instance = launch->instance;
@@ -172,6 +182,8 @@ static bool process_launch(struct launch *launch, struct child *child, struct er
         return error_errno(err, "make the channel");
     instance->channel = pair[0];
     AUTO_FD int theirs = pair[1];
+    widen(pair[0]);
+    widen(pair[1]);
     if (pipe2(output, O_CLOEXEC) < 0)
         return error_errno(err, "make a pipe");
     AUTO_FD int writer = output[1];
