@@ -40,7 +40,7 @@ test-long: test
 	KILL_ROUNDS=50 BUILD_KILL_ROUNDS=20 WORKSPACE_KILLS=100 QUEUE_RUNS=200 SYSTEM_LONG=1 \
 		tests/system/run queue faults build_kill kill workspace_kill crash
 	MACHINE_STARTS=100 tests/system/run park_long conformance machine console_long rootless
-	LARGE_FILES=200000 LARGE_MB=1638 tests/system/run large
+	LARGE_FILES=200000 LARGE_MB=2000 tests/system/run large
 	QUEUE_RUNS=20000 meson test -C $(B)/default --timeout-multiplier 10 server/queue_limits
 	HELMR_TEST_ENGINES=all tools/test.py $(B) sanitizers
 	$(MAKE) fuzz

@@ -17,7 +17,7 @@ struct bundle {
     bool is_mapped; /* a user namespace; the runtime is already in the network namespace */
 };
 
-enum { BUNDLE_CONFIG_MAX = 256 * 1024, SCRATCH_MAX_MIB = 2048 };
+enum { BUNDLE_CONFIG_MAX = 256 * 1024, SCRATCH_MAX_MIB = 4096 };
 
 /* The size of /scratch, which lives in the sandbox's memory. */
 int64_t bundle_scratch_mib(const struct sandbox_spec *spec);
