@@ -64,7 +64,8 @@ static bool gvisor_launch(struct instance *instance, const struct sandbox_spec *
                             .memory_overhead_mib = OVERHEAD_MIB,
                             .processes = PROCESSES,
                             .folder = folder,
-                            .hides_net_core = true};
+                            .hides_net_core = true,
+                            .untraps_cpuid = true};
 
     return launch_run(&launch, err);
 }

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "engine/mount.h"
 #include "engine/net/network.h"
+#include "engine/oci/cpuid.h"
 #include "engine/oci/mapped.h"
 
 enum { HIGH_FD = 64, CPU_HEADROOM_PERCENT = 10, CHANNEL_ROOM = 4 << 20 };
@@ -22,7 +23,7 @@ struct child {
     int procs[CGROUP_HIERARCHIES_MAX];
     size_t n_procs;
     int network; /* -1: none */
-    bool hides_net_core;
+    bool hides_net_core, untraps_cpuid;
     struct mapped mapped; /* .userns_fd -1: owners are as they are */
     pid_t worker;
     char image[PATH_MAX], work[PATH_MAX];
@@ -63,6 +64,8 @@ static bool child_prepare(void *arg, struct error *err)
     if (!join_groups(child, err) || !enter_network(child, err) || !mount_isolate(err))
         return false;
     (void)setrlimit(RLIMIT_CORE, &no_core);
+    if (child->untraps_cpuid)
+        (void)cpuid_untrap();
 
     if (child->hides_net_core && !mount_empty("/proc/sys/net/core", err))
         return false;
@@ -219,6 +222,7 @@ bool launch_run(struct launch *launch, struct error *err)
                                    .processes = launch->processes};
     AUTO(child_finish)
     struct child child = {.spec = spec,
+                          .untraps_cpuid = launch->untraps_cpuid,
                           .n_procs = instance->host->cgroups.n,
                           .network = -1,
                           .mapped = {.userns_fd = -1},

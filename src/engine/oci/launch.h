@@ -21,6 +21,7 @@ struct launch {
     int channel_target;  /* 0: stdin and stdout, else this descriptor */
     int folder;          /* handed on as LAUNCH_FOLDER_FD; 0: none */
     bool hides_net_core; /* for releases of runsc that would take any namespace for the host's */
+    bool untraps_cpuid;  /* see oci/cpuid.h */
     bool is_mapped;      /* under a user namespace, with shifted owners */
 };
 

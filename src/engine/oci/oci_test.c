@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "engine/fixture.h"
+#include "engine/instance.h"
 #include "engine/saved.h"
 
 static struct sandbox_spec spec_of(const struct fixture *fixture, const char *const *layers)
@@ -93,6 +94,40 @@ TEST(a_running_sandbox_takes_a_slot_until_it_is_destroyed)
     CHECK(engine_host_free_slots(host) == 4);
     fixture_host_close(&host);
     CHECK(fixture_nothing_left(&fixture, tag));
+}
+
+/* Of the sandbox's processes, its own and those of its programs. */
+static bool may_set_cpuid(pid_t pid)
+{
+    char path[64], text[4096];
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[got < 0 ? 0 : got] = '\0';
+    return !strstr(text, "\nSeccomp:\t2\n");
+}
+
+TEST(a_program_in_gvisor_asks_the_processor_itself)
+{
+    AUTO(fixture_close) struct fixture fixture = {0};
+    AUTO(fixture_host_close) struct engine_host *host = NULL;
+    struct instance *instance;
+    struct error err = {0};
+    char byte;
+
+    CHECK(fixture_open(&fixture));
+    const char *why = fixture_agent(&fixture, "runsc");
+    if (why)
+        SKIP(why);
+    struct engine_settings settings = fixture_settings(&fixture);
+    CHECK(engine_host_open(&settings, &host, &err));
+    struct sandbox_spec spec = spec_of(&fixture, (const char *const[]){fixture.layer});
+    CHECK(engine_gvisor.start(host, &spec, &instance, &err));
+    CHECK(recv(instance_channel(instance), &byte, 1, MSG_PEEK) == 1);
+    bool may = may_set_cpuid(instance->process.pid);
+    CHECK(instance_destroy(instance, &err));
+    CHECK(!may);
 }
 
 static bool has_ended(const struct instance *instance, int wait_ms)
