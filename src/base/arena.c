@@ -25,6 +25,19 @@ void arena_finish(struct arena *arena)
     }
 }
 
+void arena_reset(struct arena *arena)
+{
+    struct arena_block *kept = arena->blocks;
+
+    if (!kept)
+        return;
+    arena->blocks = kept->next;
+    arena_finish(arena);
+    memset(kept->bytes, 0, kept->used);
+    *kept = (struct arena_block){.cap = kept->cap};
+    arena->blocks = kept;
+}
+
 static struct arena_block *block_add(struct arena *arena, size_t size)
 {
     size_t cap = size > BLOCK_MIN ? size : BLOCK_MIN;

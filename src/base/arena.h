@@ -18,6 +18,9 @@ struct arena {
 
 void arena_finish(struct arena *arena);
 
+/* Empty as after arena_finish, but with memory at hand for what comes next, wiped. */
+void arena_reset(struct arena *arena);
+
 /* Zeroed and aligned for any type. Never NULL: out of memory aborts. */
 void *arena_alloc(struct arena *arena, size_t size);
 void *arena_array(struct arena *arena, size_t count, size_t size);

@@ -30,6 +30,23 @@ TEST(a_copied_text_is_terminated)
     CHECK_STR(arena_printf(&arena, "%s-%d", "run", 7), "run-7");
 }
 
+TEST(an_arena_that_is_reset_keeps_its_newest_block_and_nothing_of_it)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+
+    arena_reset(&arena);
+    CHECK(!arena.blocks);
+    for (int i = 0; i < 3; i++)
+        memset(arena_alloc(&arena, 3000), 0xff, 3000);
+    struct arena_block *newest = arena.blocks;
+    arena_reset(&arena);
+    CHECK(arena.blocks == newest);
+    const unsigned char *memory = arena_alloc(&arena, 3000);
+    CHECK(arena.blocks == newest);
+    for (size_t i = 0; i < 3000; i++)
+        CHECK(memory[i] == 0);
+}
+
 TEST(an_arena_is_ready_again_after_finish)
 {
     struct arena arena = {0};

@@ -23,6 +23,7 @@
 #include "guest/relay.h"
 #include "guest/remember.h"
 #include "guest/room.h"
+#include "guest/spares.h"
 #include "guest/stream.h"
 
 enum { FREEZE_TO_EXIT_MS = 15000, SELF_MAX = 16 << 20 };
@@ -409,6 +410,7 @@ static void agent_settle(struct agent *agent)
             agent_die(agent, &err);
         resync_settle(agent);
     }
+    spares_settle(agent);
 }
 
 /* DONE is small, but the channel may be full of other things. */
@@ -452,6 +454,7 @@ int agent_run(struct agent *agent)
     while (agent->programs)
         program_destroy(agent->programs);
     room_destroy(agent);
+    spares_drop(agent);
     leftovers_drop(agent);
     capture_cancel(agent);
     place_cancel(agent);

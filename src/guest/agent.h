@@ -22,6 +22,7 @@ struct leftover;
 struct program;
 struct relay;
 struct room;
+struct spares;
 
 struct agent {
     struct loop *loop;
@@ -30,6 +31,7 @@ struct agent {
     struct boot *boot;                          /* of a machine of our own, or NULL */
     struct sandbox sandbox;
     struct program *programs;
+    struct spares *spares;      /* for the next exec; NULL: nothing is at hand */
     struct room *room;          /* of execs and terminals; NULL: there are none yet */
     bool is_room_unwanted;      /* the host waits to hear that there is none */
     struct leftover *leftovers; /* outputs of programs that are over */

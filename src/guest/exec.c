@@ -10,7 +10,7 @@
 
 enum { ABOVE_ALL = 64, WANTED = 5 };
 
-/* Three steps, so that no number is overwritten before it has been moved away. */
+/* A number that is wanted is moved away before it is overwritten; the others may stay. */
 bool exec_place(const int wanted[WANTED])
 {
     int moved[WANTED];
@@ -21,7 +21,8 @@ bool exec_place(const int wanted[WANTED])
             moved[i] = open("/dev/null", (i ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
         if (i >= 3 && moved[i] < 0)
             continue;
-        moved[i] = fcntl(moved[i], F_DUPFD_CLOEXEC, ABOVE_ALL);
+        if (moved[i] >= 0 && moved[i] < WANTED)
+            moved[i] = fcntl(moved[i], F_DUPFD_CLOEXEC, ABOVE_ALL);
         if (moved[i] < 0)
             return false;
     }

@@ -9,9 +9,8 @@
 #include "guest/environment.h"
 #include "guest/program.h"
 #include "guest/room.h"
+#include "guest/spares.h"
 #include "guest/stream.h"
-
-enum { PIPE_BYTES = 262144 };
 
 /* Both ends of everything between agent and program; the program's are closed here after the
  * init has its copies. */
@@ -39,16 +38,6 @@ static void plumbing_finish(struct plumbing *plumbing)
     close_pair(plumbing->mounts);
 }
 
-/* Only the agent's end may not block; `ours` is its index. */
-static bool make_pipe(int pair[2], int ours, struct error *err)
-{
-    if (pipe2(pair, O_CLOEXEC) != 0 || fcntl(pair[ours], F_SETFL, O_NONBLOCK) != 0)
-        return error_errno(err, "making a pipe");
-    /* A larger pipe saves turns; where it is not allowed the usual size will do. */
-    (void)!fcntl(pair[0], F_SETPIPE_SZ, PIPE_BYTES);
-    return true;
-}
-
 static bool make_sockets(int pair[2], struct error *err)
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 ||
@@ -63,8 +52,8 @@ static bool has_adapter(uint32_t kind)
 }
 
 /* A program in the room has less: its init is there already, and a terminal comes from there. */
-static bool plumbing_make(struct plumbing *plumbing, const struct message_launch *launch,
-                          struct error *err)
+static bool plumbing_make(struct agent *agent, struct plumbing *plumbing,
+                          const struct message_launch *launch, struct error *err)
 {
     bool has_stdin = launch->stdin_stream != 0, is_task = has_adapter(launch->kind);
 
@@ -80,11 +69,13 @@ static bool plumbing_make(struct plumbing *plumbing, const struct message_launch
     };
     if (launch->kind == PROGRAM_PTY)
         return true;
-    if ((has_stdin && !make_pipe(plumbing->in, 1, err)) || !make_pipe(plumbing->out, 0, err) ||
-        !make_pipe(plumbing->err, 0, err))
+    if (launch->kind == PROGRAM_EXEC && has_stdin)
+        return spares_take_pipes(agent, plumbing->in, plumbing->out, plumbing->err, err);
+    if ((has_stdin && !spares_make_pipe(plumbing->in, 1, err)) ||
+        !spares_make_pipe(plumbing->out, 0, err) || !spares_make_pipe(plumbing->err, 0, err))
         return false;
     return launch->kind == PROGRAM_EXEC ||
-           (make_pipe(plumbing->report, 0, err) && make_sockets(plumbing->control, err) &&
+           (spares_make_pipe(plumbing->report, 0, err) && make_sockets(plumbing->control, err) &&
             (!is_task ||
              (make_sockets(plumbing->adapter, err) && make_sockets(plumbing->barrier, err) &&
               make_sockets(plumbing->mounts, err))));
@@ -194,10 +185,11 @@ static bool is_launchable(struct agent *agent, const struct message_launch *laun
 
 static struct program *add_program(struct agent *agent, const struct message_launch *launch)
 {
-    struct program *program = alloc(sizeof *program);
+    struct program *program = spares_take_program(agent);
 
     *program = (struct program){
         .next = agent->programs,
+        .arena = program->arena,
         .agent = agent,
         .number = launch->program,
         .launch_id = launch->id,
@@ -259,7 +251,7 @@ void program_launch(struct agent *agent, const struct message_launch *launch)
     struct error err = {0};
     AUTO(plumbing_finish) struct plumbing plumbing;
 
-    bool is_made = plumbing_make(&plumbing, launch, &err);
+    bool is_made = plumbing_make(agent, &plumbing, launch, &err);
     if (!is_launchable(agent, launch, &err)) {
         agent_refuse(agent, launch->id, "launch", "invalid_request", &err);
         return;

@@ -10,6 +10,7 @@
 #include "guest/adapter.h"
 #include "guest/room.h"
 #include "guest/sharing.h"
+#include "guest/spares.h"
 #include "guest/stream.h"
 #include "guest/terminal.h"
 
@@ -318,8 +319,7 @@ void program_destroy(struct program *program)
     group_remove(&program->group);
     if (program->agent->sandbox.shares_mounts && !program_is_in_room(program))
         sharing_clear_root(program->root);
-    arena_finish(&program->arena);
-    free(program);
+    spares_keep_program(program);
 }
 
 static bool is_quiet(const struct program *program)

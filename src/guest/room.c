@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 
 #include "base/own.h"
+#include "base/secret.h"
 #include "guest/environment.h"
 #include "guest/sharing.h"
+#include "guest/spares.h"
 #include "guest/stream.h"
 #include "guest/terminal.h"
 
@@ -28,7 +30,8 @@ struct room {
     struct loop_timer *kill_timer;
     struct group group;
     const char *root;
-    bool is_ending; /* the host wants it empty */
+    struct buf spec; /* of the program that is being launched */
+    bool is_ending;  /* the host wants it empty */
 };
 
 bool program_is_in_room(const struct program *program)
@@ -83,6 +86,13 @@ static void take_terminal(struct program *program, int fds[ROOM_FDS_MAX], size_t
         program->watcher_fd = take_fd(&fds[1]);
 }
 
+static void take_start(struct program *program, const struct room_news *news)
+{
+    program->room_pid = news->pid;
+    program->has_executed = true;
+    program_started(program, (struct str){0});
+}
+
 static void take_failure(struct program *program, const struct room_news *news)
 {
     const char *what = news->stage == STAGE_CWD ? program->cwd : program->main_name;
@@ -108,13 +118,10 @@ static void take_news(struct agent *agent, const struct room_news *news, int fds
         if (n_fds > 0)
             take_terminal(program, fds, n_fds);
         break;
-    case ROOM_STARTED:
-        program->room_pid = news->value;
-        program->has_executed = true;
-        program_started(program, (struct str){0});
-        break;
+    case ROOM_STARTED: take_start(program, news); break;
     case ROOM_FAILED: take_failure(program, news); break;
     case ROOM_EXITED:
+        take_start(program, news);
         program->exit.cpu_ms = news->cpu_ms;
         program->exit.max_rss_kib = news->max_rss_kib;
         note_exit(program, news->value);
@@ -146,8 +153,7 @@ static bool read_news(struct agent *agent)
 
 static void control_ready(void *arg, unsigned events UNUSED)
 {
-    while (read_news(arg))
-        ;
+    (void)!read_news(arg);
 }
 
 /* Waits until the init has become its own image, or could not. It is a matter of milliseconds, and
@@ -206,7 +212,10 @@ static bool room_make(struct agent *agent, struct error *err)
 {
     struct room *room = alloc(sizeof *room);
 
-    *room = (struct room){.control_fd = -1, .group = GROUP_NONE, .root = SANDBOX_ROOT};
+    *room = (struct room){.control_fd = -1,
+                          .group = GROUP_NONE,
+                          .root = SANDBOX_ROOT,
+                          .spec = {.max = ROOM_SPEC_MAX}};
     agent->room = room;
     if (agent->sandbox.shares_mounts) {
         room->root = COPIED_ROOT;
@@ -221,38 +230,61 @@ static bool append_text(struct buf *text, const char *value, struct error *err)
     return buf_append(text, (struct str){value, strlen(value) + 1}, err);
 }
 
-/* The spec as a file of its own: it may be larger than what a socket takes. */
-static bool write_spec(struct program *program, const struct message_launch *launch, int *file,
-                       struct error *err)
+static bool write_spec(struct program *program, const struct message_launch *launch,
+                       struct buf *text, struct error *err)
 {
-    AUTO(buf_finish) struct buf text = {.max = ROOM_SPEC_MAX};
+    const struct user *user = &program->user;
     struct room_spec spec = {
         .n_argv = (uint32_t)launch->argv.n,
         .is_terminal = program->kind == PROGRAM_PTY,
         .cols = launch->cols,
         .rows = launch->rows,
-        .user = program->user,
+        .uid = user->uid,
+        .gid = user->gid,
+        .n_groups = (uint32_t)user->n_groups,
     };
     struct environment env;
 
-    environment_build(&env, &program->arena, program->agent->sandbox.env, launch->env,
-                      &program->user, program->cwd);
+    memcpy(spec.groups, user->groups, sizeof spec.groups);
+    environment_build(&env, &program->arena, program->agent->sandbox.env, launch->env, user,
+                      program->cwd);
     spec.n_env = (uint32_t)env.n;
-    bool is_whole = buf_append(&text, (struct str){(const char *)&spec, sizeof spec}, err);
+    text->len = 0;
+    bool is_whole = buf_append(text, (struct str){(const char *)&spec, sizeof spec}, err);
     for (size_t i = 0; is_whole && i < launch->argv.n; i++)
-        is_whole = buf_append(&text, launch->argv.items[i], err) &&
-                   buf_append(&text, (struct str){"", 1}, err);
+        is_whole = buf_append(text, launch->argv.items[i], err) &&
+                   buf_append(text, (struct str){"", 1}, err);
     for (size_t i = 0; is_whole && i < env.n; i++)
-        is_whole = append_text(&text, env.block[i], err);
+        is_whole = append_text(text, env.block[i], err);
     const char *path = environment_get(&env, "PATH");
-    if (!is_whole || !append_text(&text, path ? path : "", err) ||
-        !append_text(&text, program->cwd, err))
-        return false;
-    AUTO_FD int fd = memfd_create("program", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, text.bytes, text.len) != (ssize_t)text.len)
+    return is_whole && append_text(text, path ? path : "", err) &&
+           append_text(text, program->cwd, err);
+}
+
+/* With a file of its own, for what is larger than a socket takes now. */
+static bool send_file(const struct room *room, const struct room_order *order,
+                      int fds[ROOM_FDS_MAX], size_t n_fds, struct error *err)
+{
+    AUTO_FD int file = memfd_create("program", MFD_CLOEXEC);
+
+    if (file < 0 || write(file, room->spec.bytes, room->spec.len) != (ssize_t)room->spec.len)
         return error_errno(err, "writing down the program");
-    *file = take_fd(&fd);
-    return true;
+    fds[0] = file;
+    return room_send(room->control_fd, order, sizeof *order, fds, n_fds + 1) ||
+           error_errno(err, "ordering the program");
+}
+
+static bool send_launch(const struct room *room, const struct program *program, const int std[3],
+                        struct error *err)
+{
+    const struct room_order order = {.kind = ROOM_LAUNCH, .program = program->number};
+    int fds[ROOM_FDS_MAX] = {-1, std[1], std[2], std[0]};
+    size_t n_fds = program->kind == PROGRAM_PTY ? 0 : std[0] < 0 ? 2 : 3;
+
+    return (room->spec.len <= ROOM_TEXT_MAX &&
+            room_send_text(room->control_fd, &order, sizeof order, buf_str(&room->spec), fds + 1,
+                           n_fds)) ||
+           send_file(room, &order, fds, n_fds, err);
 }
 
 bool room_launch(struct program *program, const struct message_launch *launch, const int std[3],
@@ -261,13 +293,11 @@ bool room_launch(struct program *program, const struct message_launch *launch, c
     struct agent *agent = program->agent;
     const struct sandbox *sandbox = &agent->sandbox;
     const char *fallback = sandbox->mount ? sandbox->mount : sandbox->workdir;
-    AUTO_FD int file = -1;
 
     if (agent->room && agent->room->is_ending)
         return error_set(err, ERR_CONFLICT, "the sandbox is being emptied");
     program->cwd = launch->cwd.len ? arena_text(&program->arena, launch->cwd) : fallback;
-    if (!program_choose_user(program, launch->user, err) ||
-        !write_spec(program, launch, &file, err))
+    if (!program_choose_user(program, launch->user, err))
         return false;
     if (!agent->room && !room_make(agent, err)) {
         room_destroy(agent);
@@ -275,11 +305,11 @@ bool room_launch(struct program *program, const struct message_launch *launch, c
     }
     program->root = agent->room->root;
     program->starved = room_starved(agent);
-    const struct room_order order = {.kind = ROOM_LAUNCH, .program = program->number};
-    const int fds[] = {file, std[1], std[2], std[0]};
-    size_t n_fds = program->kind == PROGRAM_PTY ? 1 : std[0] < 0 ? 3 : 4;
-    return room_send(agent->room->control_fd, &order, sizeof order, fds, n_fds) ||
-           error_errno(err, "ordering the program");
+    bool is_sent = write_spec(program, launch, &agent->room->spec, err) &&
+                   send_launch(agent->room, program, std, err);
+    /* Variables may be secrets: they are the program's alone from here on. */
+    bytes_wipe(agent->room->spec.bytes, agent->room->spec.len);
+    return is_sent;
 }
 
 void room_order(struct program *program, enum init_order order, int value)
@@ -391,6 +421,7 @@ void room_destroy(struct agent *agent)
 
     if (!room)
         return;
+    spares_drop(agent);
     loop_cancel(room->kill_timer);
     loop_remove(room->source);
     auto_close(&room->control_fd);
@@ -402,5 +433,6 @@ void room_destroy(struct agent *agent)
     group_remove(&room->group);
     if (agent->sandbox.shares_mounts)
         sharing_clear_root(room->root);
+    buf_finish(&room->spec);
     free(room);
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/own.h"
+#include "base/time.h"
 #include "guest/confine.h"
 #include "guest/exec.h"
 #include "guest/group.h"
@@ -21,11 +22,15 @@
 #include "guest/stop.h"
 #include "guest/terminal.h"
 
-enum { CONTROL_FD = 3, PROC_FD = 4, FREEZE_FD = 5, EVENTS_FD = 6, RUN_FD = 7, KILL_ROUNDS = 20 };
+enum { CONTROL_FD = 3, PROC_FD = 4, FREEZE_FD = 5, EVENTS_FD = 6, RUN_FD = 7 };
+
+/* START_MS: how long a start waits for its end, so that a short program is one piece of news. */
+enum { KILL_ROUNDS = 20, START_MS = 10 };
 
 struct member {
     uint32_t program; /* 0: a free place */
     pid_t pid;
+    int64_t tell_ms; /* when its start is due to be told; 0: it was */
 };
 
 struct room_keeper {
@@ -35,10 +40,18 @@ struct room_keeper {
     bool is_ending, is_alone, is_orphaned;
 };
 
+/* An order and the spec that came with it. */
+struct packet {
+    struct room_order order;
+    char text[ROOM_TEXT_MAX];
+};
+
 /* A program about to be, as its child reads it. */
 struct recruit {
-    char *text;
+    char *text;   /* of a spec that came as a file, or NULL */
+    char **words; /* the same of its lists */
     struct room_spec spec;
+    struct user user;
     char **argv, **env;
     const char *path, *cwd;
     int std[3];
@@ -49,6 +62,8 @@ struct recruit {
     enum init_stage stage; /* of a failure; written by the child, whose memory is ours */
     volatile int sys;
 };
+
+static char *few_words[ROOM_TEXT_MAX + 2];
 
 static void tell(const struct room_news *news)
 {
@@ -79,6 +94,7 @@ static void note_end(struct room_keeper *keeper, pid_t pid, int status, const st
         tell(&(struct room_news){
             .kind = ROOM_EXITED,
             .program = member->program,
+            .pid = pid,
             .value = status,
             .cpu_ms = milliseconds(used->ru_utime) + milliseconds(used->ru_stime),
             .max_rss_kib = (uint64_t)used->ru_maxrss,
@@ -112,32 +128,45 @@ static bool read_texts(char **list, size_t n, char **at, const char *end)
     return true;
 }
 
-static bool read_spec(struct recruit *recruit, int fd)
+static bool read_spec(struct recruit *recruit, char *text, size_t len, char **words)
+{
+    struct room_spec *spec = &recruit->spec;
+    char *last[2], *at = text + sizeof *spec;
+    const char *end = text + len;
+
+    memcpy(spec, text, sizeof *spec);
+    if (spec->n_argv == 0 || spec->n_argv > len || spec->n_env > len ||
+        spec->n_groups > USER_GROUPS_MAX)
+        return false;
+    if (!words)
+        words = recruit->words = calloc((size_t)spec->n_argv + spec->n_env + 2, sizeof *words);
+    if (!words)
+        return false;
+    recruit->argv = words;
+    recruit->env = words + spec->n_argv + 1;
+    recruit->argv[spec->n_argv] = NULL;
+    if (!read_texts(recruit->argv, spec->n_argv, &at, end) ||
+        !read_texts(recruit->env, spec->n_env, &at, end) || !read_texts(last, 2, &at, end))
+        return false;
+    recruit->env[spec->n_env] = NULL;
+    recruit->path = last[0];
+    recruit->cwd = last[1];
+    recruit->user = (struct user){.uid = spec->uid, .gid = spec->gid, .n_groups = spec->n_groups};
+    memcpy(recruit->user.groups, spec->groups, sizeof spec->groups);
+    return true;
+}
+
+static bool read_file(struct recruit *recruit, int fd)
 {
     struct stat info;
-    char *last[2];
 
     if (fstat(fd, &info) != 0 || info.st_size < (off_t)sizeof recruit->spec ||
         info.st_size > ROOM_SPEC_MAX)
         return false;
     size_t len = (size_t)info.st_size;
     recruit->text = alloc(len);
-    if (pread(fd, recruit->text, len, 0) != (ssize_t)len)
-        return false;
-    memcpy(&recruit->spec, recruit->text, sizeof recruit->spec);
-    const struct room_spec *spec = &recruit->spec;
-    char *at = recruit->text + sizeof *spec;
-    const char *end = recruit->text + len;
-    if (spec->n_argv == 0 || spec->n_argv > len || spec->n_env > len)
-        return false;
-    recruit->argv = calloc(spec->n_argv + 1, sizeof *recruit->argv);
-    recruit->env = calloc(spec->n_env + 1, sizeof *recruit->env);
-    if (!recruit->argv || !recruit->env || !read_texts(recruit->argv, spec->n_argv, &at, end) ||
-        !read_texts(recruit->env, spec->n_env, &at, end) || !read_texts(last, 2, &at, end))
-        return false;
-    recruit->path = last[0];
-    recruit->cwd = last[1];
-    return true;
+    return pread(fd, recruit->text, len, 0) == (ssize_t)len &&
+           read_spec(recruit, recruit->text, len, NULL);
 }
 
 static void recruit_finish(struct recruit *recruit)
@@ -147,8 +176,7 @@ static void recruit_finish(struct recruit *recruit)
     auto_close(&recruit->terminal);
     auto_close(&recruit->watcher[0]);
     auto_close(&recruit->watcher[1]);
-    free(recruit->argv);
-    free(recruit->env);
+    free(recruit->words);
     free(recruit->text);
 }
 
@@ -169,7 +197,7 @@ static bool open_terminal(struct recruit *recruit)
         return false;
     snprintf(recruit->slave, sizeof recruit->slave, "/dev/pts/%u", number);
     /* Not every kernel lets it be changed; then it is open to whoever has it open already. */
-    if (chown(recruit->slave, spec->user.uid, spec->user.gid) == 0)
+    if (chown(recruit->slave, spec->uid, spec->gid) == 0)
         (void)!chmod(recruit->slave, 0620);
     return true;
 }
@@ -204,7 +232,7 @@ static _Noreturn void run_child(struct recruit *recruit)
     if (setsid() < 0 || (recruit->terminal >= 0 && !take_terminal(recruit, std)) ||
         !exec_place(std))
         fail(recruit, STAGE_FORK);
-    if (!confine_become(&recruit->spec.user))
+    if (!confine_become(&recruit->user))
         fail(recruit, STAGE_USER);
     if (chdir(recruit->cwd) != 0)
         fail(recruit, STAGE_CWD);
@@ -234,8 +262,23 @@ static bool send_terminal(const struct recruit *recruit, uint32_t program)
     return room_send(CONTROL_FD, &news, sizeof news, fds, recruit->watcher[1] < 0 ? 1 : 2);
 }
 
-static void launch(struct room_keeper *keeper, uint32_t program, int fds[ROOM_FDS_MAX],
-                   size_t n_fds)
+static bool read_recruit(struct recruit *recruit, struct packet *packet, size_t n_text, int file)
+{
+    if (file >= 0)
+        return read_file(recruit, file);
+    /* No text is shorter than its NUL, so that none has more words than this. */
+    return n_text >= sizeof recruit->spec && read_spec(recruit, packet->text, n_text, few_words);
+}
+
+static void note_start(struct member *place, uint32_t program, pid_t pid, bool is_terminal)
+{
+    *place = (struct member){program, pid, is_terminal ? 0 : time_boot_ms() + START_MS};
+    if (is_terminal)
+        tell(&(struct room_news){.kind = ROOM_STARTED, .program = program, .pid = pid});
+}
+
+static void launch(struct room_keeper *keeper, struct packet *packet, size_t n_text,
+                   int fds[ROOM_FDS_MAX], size_t n_fds)
 {
     AUTO(recruit_finish)
     struct recruit recruit = {
@@ -245,27 +288,27 @@ static void launch(struct room_keeper *keeper, uint32_t program, int fds[ROOM_FD
         .run_fd = keeper->run_fd,
         .stage = STAGE_FORK
     };
+    uint32_t program = packet->order.program;
     struct member *free_place = find_member(keeper, 0);
-    AUTO_FD int file = n_fds > 0 ? fds[0] : -1;
+    size_t n_files = n_text == 0 && n_fds > 0;
+    AUTO_FD int file = n_files ? fds[0] : -1;
     pid_t pid = -1;
 
-    for (size_t i = 1; i < n_fds; i++)
-        recruit.std[i % 3] = fds[i];
+    for (size_t i = n_files; i < n_fds; i++)
+        recruit.std[(i - n_files + 1) % 3] = fds[i];
     errno = EAGAIN;
-    if (free_place && file >= 0 && read_spec(&recruit, file) &&
+    if (free_place && read_recruit(&recruit, packet, n_text, file) &&
         (!recruit.spec.is_terminal ||
          (open_terminal(&recruit) && send_terminal(&recruit, program))))
         pid = start(&recruit);
     else
         recruit.sys = errno;
     /* A child that failed is reaped as nobody's. */
-    if (recruit.sys) {
+    if (recruit.sys)
         tell(&(struct room_news){
             .kind = ROOM_FAILED, .program = program, .value = recruit.sys, .stage = recruit.stage});
-        return;
-    }
-    *free_place = (struct member){program, pid};
-    tell(&(struct room_news){.kind = ROOM_STARTED, .program = program, .value = pid});
+    else
+        note_start(free_place, program, pid, recruit.spec.is_terminal);
 }
 
 /* A process that forks while the signal goes round is met by the next round. */
@@ -285,14 +328,15 @@ static void signal_session(struct room_keeper *keeper, pid_t session, int number
     }
 }
 
-static void obey(struct room_keeper *keeper, const struct room_order *order, int fds[ROOM_FDS_MAX],
-                 size_t n_fds)
+static void obey(struct room_keeper *keeper, struct packet *packet, size_t n_text,
+                 int fds[ROOM_FDS_MAX], size_t n_fds)
 {
+    const struct room_order *order = &packet->order;
     const struct member *member = find_member(keeper, order->program);
     pid_t pid = member && order->program ? member->pid : 0;
 
     switch (order->kind) {
-    case ROOM_LAUNCH: launch(keeper, order->program, fds, n_fds); break;
+    case ROOM_LAUNCH: launch(keeper, packet, n_text, fds, n_fds); break;
     case ROOM_SIGNAL:
         if (pid > 0)
             kill(-pid, (int)order->value);
@@ -314,15 +358,38 @@ static void obey(struct room_keeper *keeper, const struct room_order *order, int
 
 static void take_order(struct room_keeper *keeper)
 {
-    struct room_order order;
+    static struct packet packet;
     int fds[ROOM_FDS_MAX];
     size_t n_fds;
-    ssize_t got = room_receive(CONTROL_FD, &order, sizeof order, fds, &n_fds);
+    ssize_t got = room_receive(CONTROL_FD, &packet, sizeof packet, fds, &n_fds);
 
-    if (got == sizeof order)
-        obey(keeper, &order, fds, n_fds);
+    if (got >= (ssize_t)sizeof packet.order)
+        obey(keeper, &packet, (size_t)got - sizeof packet.order, fds, n_fds);
     else if (got >= 0 || errno != EINTR)
         keeper->is_orphaned = true;
+}
+
+/* Tells the starts that have waited long enough; how long the next one will, or -1. */
+static int tell_starts(struct room_keeper *keeper)
+{
+    int64_t now = 0, left = -1;
+
+    for (size_t i = 0; i < ROOM_PROGRAMS_MAX; i++) {
+        struct member *member = &keeper->members[i];
+        if (member->program == 0 || member->tell_ms == 0)
+            continue;
+        now = now ? now : time_boot_ms();
+        int64_t its = member->tell_ms - now;
+        if (its <= 0) {
+            member->tell_ms = 0;
+            tell(&(struct room_news){.kind = ROOM_STARTED,
+                                     .program = member->program,
+                                     .pid = member->pid});
+        } else if (left < 0 || its < left) {
+            left = its;
+        }
+    }
+    return (int)left;
 }
 
 static int watch_children(void)
@@ -361,13 +428,17 @@ int room_main(bool has_freezer)
     };
     while (!keeper.is_orphaned) {
         struct signalfd_siginfo info;
-        reap(&keeper);
+        if (keeper.is_ending)
+            reap(&keeper);
         if (keeper.is_ending && keeper.is_alone)
             break;
-        if (poll(ready, 2, -1) < 0 && errno != EINTR)
+        if (poll(ready, 2, tell_starts(&keeper)) < 0 && errno != EINTR)
             return 1;
-        while (read(signals, &info, sizeof info) > 0)
-            ;
+        /* One signal stands for any number of children. */
+        if (ready[0].revents) {
+            (void)!read(signals, &info, sizeof info);
+            reap(&keeper);
+        }
         if (ready[1].revents)
             take_order(&keeper);
     }

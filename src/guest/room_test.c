@@ -73,6 +73,18 @@ ON_EVERY_ENGINE(the_end_of_the_room_ends_its_programs)
     CHECK(harness->has_quiesced && harness->has_exited && harness->signal == 1);
 }
 
+/* Its init knows who is there when it is told, and not who was there last. */
+ON_EVERY_ENGINE(a_room_ends_with_those_who_are_in_it)
+{
+    CHECK(set_up(harness));
+    CHECK(run_exec(harness, ARGV("probe", "exit", "1")));
+    harness->has_quiesced = harness->has_exited = false;
+    CHECK(harness_launch(harness, 1, PROGRAM_EXEC, ARGV("probe", "orphans"), NULL, ""));
+    CHECK(harness_until_text(harness, "ready\n"));
+    CHECK(end_room(harness, 5000));
+    CHECK(harness->has_exited && harness->signal == 1);
+}
+
 ON_EVERY_ENGINE(a_kill_ends_the_session_of_one_exec)
 {
     CHECK(set_up(harness));

@@ -8,11 +8,15 @@ union room_rights {
     char bytes[CMSG_SPACE(ROOM_FDS_MAX * sizeof(int))];
 };
 
-bool room_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds)
+bool room_send_text(int socket, const void *packet, size_t len, struct str text, const int *fds,
+                    size_t n_fds)
 {
-    struct iovec one = {.iov_base = (void *)packet, .iov_len = len};
+    struct iovec both[] = {
+        {.iov_base = (void *)packet,   .iov_len = len     },
+        {.iov_base = (void *)text.ptr, .iov_len = text.len},
+    };
     union room_rights rights = {0};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
+    struct msghdr message = {.msg_iov = both, .msg_iovlen = text.len ? 2 : 1};
 
     if (n_fds > 0) {
         rights.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(n_fds * sizeof *fds),
@@ -22,7 +26,12 @@ bool room_send(int socket, const void *packet, size_t len, const int *fds, size_
         message.msg_control = rights.bytes;
         message.msg_controllen = CMSG_SPACE(n_fds * sizeof *fds);
     }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)len;
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)(len + text.len);
+}
+
+bool room_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds)
+{
+    return room_send_text(socket, packet, len, (struct str){0}, fds, n_fds);
 }
 
 ssize_t room_receive(int socket, void *packet, size_t len, int fds[ROOM_FDS_MAX], size_t *n_fds)

@@ -547,7 +547,8 @@ void mount_processes_lost(struct mount *mount, const char *why)
 {
     while (mount->processes) {
         struct process *process = mount->processes;
-        if (process->is_launched && process->pid > 0)
+        /* What was launched may have begun, though nobody could say so any more. */
+        if (process->is_launched && !process->error[0])
             tell(process, "exited", "KILL", why);
         else
             tell(process, "failed", NULL, why);
