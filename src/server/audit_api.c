@@ -1,18 +1,23 @@
-/* The audit log to read: a page of it, newest first, or all of it as lines of JSON. */
+/* The audit log to read: a page of it, newest first, or all of it as lines of JSON; and to check.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "base/time.h"
+#include "server/audit.h"
+#include "server/audit_checkpoint.h"
 #include "server/audit_record.h"
+#include "server/audit_verify.h"
 #include "server/caller.h"
 #include "server/context.h"
 #include "server/handlers.h"
 #include "server/page.h"
 #include "store/queries.h"
 
-enum { FILTER_MAX = 512, PULL_ROWS = 500 };
+enum { FILTER_MAX = 512, PULL_ROWS = 500, PATH_TEXT = 4096 };
 
 struct filter {
     char actor[FILTER_MAX], action[FILTER_MAX];
@@ -212,4 +217,48 @@ bool audit_export_get(struct call *call, struct response *res, struct error *err
                                                    .release = free,
                                                    .state = kept});
     return true;
+}
+
+static bool note_verified(struct call *call, struct error *err)
+{
+    AUTO_TX tx = NULL;
+    return store_begin(server_of(call)->store, &tx, err) &&
+           audit_call(tx, call, "audit.verify", (struct str){0}, err) && store_commit(&tx, err);
+}
+
+/* That the log was changed is an answer, not a failure; who asked is in the log in either case. */
+bool audit_verify_post(struct call *call, struct response *res, struct error *err)
+{
+    struct server *server = server_of(call);
+    const char *data_dir = server->config->data_dir;
+    char path[PATH_TEXT] = "";
+    struct error found = {0};
+    int64_t n = 0;
+    if (data_dir)
+        audit_checkpoint_path(data_dir, path, sizeof path);
+    bool is_whole =
+        audit_verify_store(server->store, &server->keys, data_dir ? path : NULL, &n, &found);
+    if (!is_whole && found.code != ERR_CONFLICT) {
+        *err = found;
+        return false;
+    }
+    if (is_whole && !note_verified(call, err))
+        return false;
+    if (!is_whole) {
+        struct audit_entry entry = audit_entry_of(call, "audit.verify");
+        entry.outcome = "failed";
+        audit_refusal(server, &entry);
+    }
+
+    struct json_writer json = json_begin(response_body(res));
+    json_open(&json, NULL);
+    json_bool(&json, "verified", is_whole);
+    if (is_whole)
+        json_int(&json, "entries", n);
+    else
+        json_string(&json, "problem", found.text);
+    json_bool(&json, "has_checkpoint", data_dir && access(path, F_OK) == 0);
+    json_close(&json);
+    response_json(res, 200);
+    return json_end(&json, err);
 }

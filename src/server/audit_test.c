@@ -222,6 +222,29 @@ SERVICE_TEST(a_mac_of_another_entry_does_not_fit)
     CHECK(is_told(service, "entry 3 was changed"));
 }
 
+static int ask_verified(struct service *service)
+{
+    return service_ask(service, service->session, "POST", "/api/audit/verify", "{}");
+}
+
+SERVICE_TEST(the_log_is_verified_by_who_may_read_it_and_that_is_in_the_log)
+{
+    static const struct query change = ON_ENTRY("change", "subject = 'other'");
+    CHECK(service_sign_in(service) && act(service, 3));
+    const char *key = service_make_key(service, everything);
+    CHECK_STATUS(service, service_ask(service, key, "POST", "/api/audit/verify", "{}"), 403);
+    CHECK_STATUS(service, ask_verified(service), 200);
+    CHECK(service_says(service, "\"verified\":true"));
+    CHECK_STATUS(service, list(service, "?action=audit.verify"), 200);
+    CHECK_STR(service_text(service, "entries.0.outcome"), "ok");
+    CHECK(service_change(service, &change, NULL, 0, 1));
+    CHECK_STATUS(service, ask_verified(service), 200);
+    CHECK(service_says(service, "\"verified\":false"));
+    CHECK_STR(service_text(service, "problem"), "entry 3 was changed");
+    CHECK_STATUS(service, list(service, "?action=audit.verify"), 200);
+    CHECK_STR(service_text(service, "entries.0.outcome"), "failed");
+}
+
 #define DELETE_ENTRY(id, where)                \
     static const struct query id = {#id, 0, 0, \
                                     SAME_ON_BOTH("DELETE FROM audit_entries WHERE " where)}

@@ -232,6 +232,26 @@ static const char *start_code(struct service *service, const char *key, const ch
                                             : "another answer";
 }
 
+SERVICE_TEST(a_task_tells_what_its_payload_looks_like)
+{
+    static const char told[] =
+        "{\"tasks\":[{\"id\":\"told\",\"file_path\":\"a.ts\",\"export_name\":\"told\","
+        "\"sandbox_id\":\"box\",\"accepts_payload\":true,\"max_duration_seconds\":900,"
+        "\"queue\":\"task/told\",\"payload_schema\":{\"type\":\"object\"}}],\"sandboxes\":[{\"id\":"
+        "\"box\",\"image_id\":\"image\",\"mount_path\":\"/workspace\",\"cpu\":1,"
+        "\"memory_mib\":512,\"disk_mib\":1024}]}";
+    struct stage stage;
+    CHECK(set_building(service, &stage));
+    CHECK_STATUS(service, build_end(&stage.worker, told), 200);
+    const char *promote =
+        arena_printf(&service->arena, "/api/deployments/%s/promote", stage.deployment);
+    CHECK_STATUS(service, service_ask(service, stage.key, "POST", promote, ""), 200);
+    CHECK_STATUS(service, service_ask(service, stage.key, "GET", "/api/tasks/told", NULL), 200);
+    CHECK(service_says(service, "\"payload_schema\":{\"type\":\"object\"}"));
+    CHECK_STATUS(service, service_ask(service, stage.key, "GET", "/api/tasks", NULL), 200);
+    CHECK(!service_says(service, "payload_schema"));
+}
+
 /* What the current deployment lacks was there before, is yet to come, or was never there. */
 SERVICE_TEST(a_task_that_is_gone_is_archived)
 {

@@ -24,7 +24,8 @@ enum {
 };
 
 struct manifest_task {
-    struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets, schedules;
+    struct str id, file_path, export_name, sandbox_id, queue, ttl, retry, secrets, schedules,
+        payload_schema;
     bool accepts_payload;
     int64_t max_duration_seconds;
 };
@@ -62,6 +63,7 @@ static const struct json_field task_fields[] = {
     {"retry", JSON_RAW, AT(task, retry), OPTIONAL, .max = 4096},
     {"secrets", JSON_RAW, AT(task, secrets), OPTIONAL, .max = 65536},
     {"schedules", JSON_RAW, AT(task, schedules), OPTIONAL, .max = 65536},
+    {"payload_schema", JSON_RAW, AT(task, payload_schema), OPTIONAL, .max = 65536},
     {0},
 };
 
@@ -231,7 +233,8 @@ static bool add_task(struct ingest *in, const struct manifest_task *task, struct
                  ttl_ms ? V_INT(ttl_ms) : V_NULL, retry.len ? V_STR(retry) : V_NULL,
                  V_STR(is_value(task->secrets) ? task->secrets : STR("[]")),
                  V_STR(is_value(task->schedules) ? task->schedules : STR("[]")),
-                 V_INT(import.preload), V_STR_OR_NULL(import.reason));
+                 V_INT(import.preload), V_STR_OR_NULL(import.reason),
+                 is_value(task->payload_schema) ? V_STR(task->payload_schema) : V_NULL);
 }
 
 static bool add_rows(struct ingest *in, struct error *err)

@@ -3,10 +3,8 @@
 #include "server/json_row.h"
 #include "store/queries.h"
 
-void task_object_write(struct json_writer *json, const char *name, const struct rows *rows,
-                       size_t row)
+static void write_task(struct json_writer *json, const struct rows *rows, size_t row)
 {
-    json_open(json, name);
     json_row_text(json, "id", rows, row, TASK_GET_ID);
     json_row_text(json, "task_id", rows, row, TASK_GET_TASK_ID);
     json_row_text(json, "deployment_id", rows, row, TASK_GET_DEPLOYMENT_ID);
@@ -23,6 +21,22 @@ void task_object_write(struct json_writer *json, const char *name, const struct 
     json_row_raw(json, "schedules", rows, row, TASK_GET_SCHEDULES);
     json_row_bool(json, "preload", rows, row, TASK_GET_PRELOAD);
     json_row_text_if(json, "preload_reason", rows, row, TASK_GET_PRELOAD_REASON);
+}
+
+void task_object_write(struct json_writer *json, const char *name, const struct rows *rows,
+                       size_t row)
+{
+    json_open(json, name);
+    write_task(json, rows, row);
+    json_close(json);
+}
+
+void task_object_write_whole(struct json_writer *json, const struct rows *task,
+                             const struct rows *schema)
+{
+    json_open(json, NULL);
+    write_task(json, task, 0);
+    json_row_raw_if(json, "payload_schema", schema, 0, TASK_PAYLOAD_SCHEMA_PAYLOAD_SCHEMA);
     json_close(json);
 }
 

@@ -155,4 +155,5 @@ route_handler secret_put;
 route_handler secret_delete;
 
 route_handler audit_list_get;
+route_handler audit_verify_post;
 route_handler audit_export_get;

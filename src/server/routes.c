@@ -316,6 +316,7 @@ const struct route server_routes[] = {
 
     {METHOD_GET, "/api/audit", PERM_AUDIT_READ, audit_list_get},
     {METHOD_GET, "/api/audit/export", PERM_AUDIT_READ, audit_export_get},
+    {METHOD_POST, "/api/audit/verify", PERM_AUDIT_READ, audit_verify_post, .body_max = SMALL_BODY},
 
     {METHOD_GET, "/api/workers", PERM_SESSION, worker_list_get},
     {METHOD_GET, "/api/workers/:worker", PERM_SESSION, worker_one_get},

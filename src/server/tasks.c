@@ -45,22 +45,14 @@ static bool answer_list(struct call *call, const struct part *part, struct respo
     return json_end(&json, err);
 }
 
-static bool answer_one(struct call *call, const struct part *part, struct response *res,
-                       struct error *err)
+static bool find_one(struct call *call, const struct part *part, struct tx *tx, struct rows *rows,
+                     struct error *err)
 {
-    struct rows rows;
-    AUTO_TX tx = NULL;
-    if (!store_begin_read(server_of(call)->store, &tx, err) ||
-        !STORE(tx, part->read_one, call->arena, &rows, err, V_TEXT(call_environment(call)),
+    if (!STORE(tx, part->read_one, call->arena, rows, err, V_TEXT(call_environment(call)),
                V_STR(id_or_name(call->arena, call_param(call, 0)))))
         return false;
-    if (rows.n_rows == 0)
-        return error_set(err, part->missing, "the current deployment has no such one");
-
-    struct json_writer json = json_begin(response_body(res));
-    part->write(&json, NULL, &rows, 0);
-    response_json(res, 200);
-    return json_end(&json, err);
+    return rows->n_rows > 0 ||
+           error_set(err, part->missing, "the current deployment has no such one");
 }
 
 bool task_list_get(struct call *call, struct response *res, struct error *err)
@@ -70,7 +62,18 @@ bool task_list_get(struct call *call, struct response *res, struct error *err)
 
 bool task_one_get(struct call *call, struct response *res, struct error *err)
 {
-    return answer_one(call, &task_part, res, err);
+    struct rows rows, schema;
+    AUTO_TX tx = NULL;
+    if (!store_begin_read(server_of(call)->store, &tx, err) ||
+        !find_one(call, &task_part, tx, &rows, err) ||
+        !STORE(tx, &task_payload_schema, call->arena, &schema, err,
+               V_STR(row_str(&rows, 0, TASK_GET_ID))))
+        return false;
+
+    struct json_writer json = json_begin(response_body(res));
+    task_object_write_whole(&json, &rows, &schema);
+    response_json(res, 200);
+    return json_end(&json, err);
 }
 
 bool sandbox_list_get(struct call *call, struct response *res, struct error *err)
@@ -80,5 +83,14 @@ bool sandbox_list_get(struct call *call, struct response *res, struct error *err
 
 bool sandbox_one_get(struct call *call, struct response *res, struct error *err)
 {
-    return answer_one(call, &sandbox_part, res, err);
+    struct rows rows;
+    AUTO_TX tx = NULL;
+    if (!store_begin_read(server_of(call)->store, &tx, err) ||
+        !find_one(call, &sandbox_part, tx, &rows, err))
+        return false;
+
+    struct json_writer json = json_begin(response_body(res));
+    sandbox_object_write(&json, NULL, &rows, 0);
+    response_json(res, 200);
+    return json_end(&json, err);
 }

@@ -261,7 +261,7 @@ static bool insert_task(struct tx *tx, struct service *service, const char *sand
                  V_TEXT(service->environment_id), V_TEXT(service->deployment_id),
                  V_TEXT(sandbox_id), V_TEXT(name), V_TEXT("box"), V_TEXT("tasks/hello.ts"),
                  V_TEXT(name), V_INT(accepts), V_INT(900), V_TEXT(queue), V_NULL, V_NULL,
-                 V_TEXT(secrets), V_TEXT("[]"), V_INT(0), V_NULL);
+                 V_TEXT(secrets), V_TEXT("[]"), V_INT(0), V_NULL, V_NULL);
 }
 
 static bool insert_deployment(struct tx *tx, struct service *service, struct error *err)

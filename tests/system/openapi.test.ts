@@ -457,6 +457,7 @@ suite("the API is as it describes itself", () => {
   test("the audit log", async () => {
     await api.ask("GET /api/audit", { query: { limit: "5" } });
     await api.ask("GET /api/audit/export");
+    await api.ask("POST /api/audit/verify");
   });
 
   test("workers, at last: they are sent away", async () => {

@@ -414,6 +414,35 @@ test("a stream that several modules declare is one, and tells of its schema", as
   assert.notDeepEqual(one, other);
 });
 
+test("a schema that can tell what it takes tells it, and one that cannot is no fault", async () => {
+  const standard = 'version: 1, vendor: "v", validate: (value) => ({ value })';
+  const one = (id: string, schema: string): string =>
+    `export const ${id} = task({ id: "${id}", sandbox: s, payload: ${schema}, run: async () => 1 });\n`;
+  using guest = new Guest();
+  const { output, code } = await index(guest, {
+    ...project,
+    "tasks/one.ts":
+      'import { image, sandbox, task } from "@helmr/sdk";\n' +
+      'const s = sandbox("s").image(image("i").from("debian:bookworm"));\n' +
+      one("a", `{ "~standard": { ${standard}, jsonSchema: { input: (o) => o } } }`) +
+      one("b", `{ "~standard": { ${standard} }, toJSONSchema: (o) => o }`) +
+      one("c", `{ "~standard": { ${standard} }, toJsonSchema: () => ({ type: "null" }) }`) +
+      one("d", `{ "~standard": { ${standard} }, toJsonSchema: () => { throw new Error("no"); } }`) +
+      one("e", `{ "~standard": { ${standard} } }`),
+  });
+  assert.equal(code, 0);
+  const schemas = (output as { tasks: { payload_schema?: object }[] }).tasks.map(
+    ({ payload_schema }) => payload_schema,
+  );
+  assert.deepEqual(schemas, [
+    { target: "draft-2020-12" },
+    { io: "input" },
+    { type: "null" },
+    undefined,
+    undefined,
+  ]);
+});
+
 test("only task files are imported", async () => {
   using guest = new Guest();
   const { code, stdout } = await index(guest, {

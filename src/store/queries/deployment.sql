@@ -74,6 +74,9 @@ SELECT * FROM task_objects
 WHERE environment_id = $1 AND (task_id = $2 OR id = $2)
     AND deployment_id = (SELECT current_deployment_id FROM environments WHERE id = $1);
 
+-- name: task_payload_schema (id) -> payload_schema
+SELECT payload_schema FROM deployment_tasks WHERE id = $1;
+
 -- name: deployment_sandboxes_list (deployment) -> id, sandbox_id, deployment_id, fingerprint, guest_abi, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network
 SELECT id, sandbox_id, deployment_id, fingerprint, guest_abi, image_digest, mount_path, cpu_millis,
     memory_mib, disk_mib, network
@@ -100,11 +103,11 @@ INSERT INTO deployment_sandboxes (id, environment_id, deployment_id, sandbox_id,
     disk_mib, network, arch, image_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
--- name: deployment_task_insert (id, environment, deployment, deployment_sandbox, task, sandbox, file, export, accepts, duration, queue, ttl, retry, secrets, schedules, preload, preload_reason)
+-- name: deployment_task_insert (id, environment, deployment, deployment_sandbox, task, sandbox, file, export, accepts, duration, queue, ttl, retry, secrets, schedules, preload, preload_reason, payload_schema)
 INSERT INTO deployment_tasks (id, environment_id, deployment_id, deployment_sandbox_id, task_id,
     sandbox_id, file_path, export_name, accepts_payload, max_duration_seconds, queue, ttl_ms,
-    retry_policy, secrets, schedules, preload, preload_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
+    retry_policy, secrets, schedules, preload, preload_reason, payload_schema)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: deployment_queue_insert (deployment, name, limit)
 INSERT INTO deployment_queues (deployment_id, name, concurrency_limit) VALUES ($1, $2, $3)

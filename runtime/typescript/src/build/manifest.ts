@@ -9,6 +9,7 @@ import type {
   TaskDefinition,
 } from "../sdk.ts";
 import { Fault } from "./fault.ts";
+import { payloadSchema } from "./payload_schema.ts";
 import { schemaFingerprint } from "./schema_fingerprint.ts";
 
 export interface FoundTask {
@@ -49,6 +50,7 @@ function taskObject({ file, exportName, definition }: FoundTask): object {
     ttl: definition.ttl ?? null,
     retry: retryObject(definition.retry),
     secrets: definition.secrets,
+    payload_schema: definition.payload && payloadSchema(definition.payload),
     /* A copy of the package from before them has none. */
     schedules: (definition.schedules ?? []).map(({ cron, timezone, secretBindings }) => ({
       cron,

@@ -32,6 +32,8 @@ export interface DeployedTask {
   readonly acceptsPayload: boolean;
   readonly maxDurationSeconds: number;
   readonly queue: string;
+  /** JSON Schema of the payload: of a task that was retrieved, when its schema's library can tell. */
+  readonly payloadSchema: Record<string, unknown> | undefined;
   /** Whether its runs may start where the module was imported ahead; else what stands against it. */
   readonly preload: boolean;
   readonly preloadReason: string | undefined;
@@ -51,6 +53,7 @@ function deployedTask(task: TaskRecord): DeployedTask {
     acceptsPayload: task.accepts_payload,
     maxDurationSeconds: task.max_duration_seconds,
     queue: task.queue,
+    payloadSchema: task.payload_schema,
     preload: task.preload,
     preloadReason: task.preload_reason,
   };
