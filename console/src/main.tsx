@@ -5,6 +5,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/parts.css";
 import "./style/pages.css";
+import "./style/work.css";
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>

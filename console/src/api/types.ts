@@ -1,4 +1,5 @@
 // Objects of the API as it sends them; docs/openapi.yaml has them whole.
+import type { Schema } from "../ui/json_schema.ts";
 
 export type RunStatus =
   "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "expired";
@@ -110,8 +111,11 @@ export interface Deployment {
   content_hash: string;
   error?: Failure | null;
   tasks: { task_id: string }[];
-  sandboxes: unknown[];
+  sandboxes: { sandbox_id: string }[];
   promoted_at?: string | null;
+  promotion_reason?: string | null;
+  sdk_version?: string | null;
+  cli_version?: string | null;
   created_at: string;
   deployed_at?: string | null;
   failed_at?: string | null;
@@ -126,6 +130,7 @@ export interface Environment {
   is_default: boolean;
   worker_group: string;
   min_grade: string;
+  limits: { workspaces?: number; storage_bytes?: number };
   created_at: string;
 }
 
@@ -175,6 +180,12 @@ export interface Worker {
   last_seen_at?: string | null;
 }
 
+export interface WorkerGroup {
+  name: string;
+  state: string;
+  workers: number;
+}
+
 export interface DiffEntry {
   path: string;
   change: "added" | "modified" | "deleted" | "renamed" | "type_changed" | "mode_changed";
@@ -199,6 +210,8 @@ export interface Task {
   queue: string;
   secrets: { name: string; placement: string }[];
   schedules: unknown[];
+  /** Of one task alone, when its schema can tell. */
+  payload_schema?: Schema;
 }
 
 export interface Schedule {
@@ -210,6 +223,9 @@ export interface Schedule {
   timezone: string;
   status: string;
   last_error?: string | null;
+  external_id?: string | null;
+  options?: Record<string, unknown> | null;
+  secret_bindings?: Record<string, string> | null;
   next_fire_at?: string | null;
   last_fire_at?: string | null;
   upcoming?: string[];

@@ -2,12 +2,12 @@
 import { useEffect, useState } from "react";
 import type { ReactNode } from "react";
 import { client, send } from "../api/client.ts";
-import type { Deployment, DeploymentEvent } from "../api/types.ts";
+import type { Deployment, DeploymentEvent, Failure } from "../api/types.ts";
 import { Link, useParam } from "../app/router.tsx";
 import { useScope, useScoped } from "../app/scope.tsx";
 import { LogLines } from "../ui/log_lines.ts";
 import { LogView } from "../ui/log_view.tsx";
-import { Confirm, Facts, PageHead, Section, Status, useSubmit } from "../ui/parts.tsx";
+import { Confirm, Facts, PageHead, Section, Status } from "../ui/parts.tsx";
 import { Time, durationText } from "../ui/time.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 
@@ -71,23 +71,50 @@ function useBuild(id: string): { steps: Step[]; log: LogLines; events: number } 
   return { steps, log, events };
 }
 
-function Steps({ steps }: { steps: Step[] }): ReactNode {
+interface Phase {
+  name: string;
+  steps: Step[];
+  status: string;
+  ms: number;
+}
+
+const wordOf: Record<string, string> = { done: "succeeded", started: "running" };
+
+/** Steps by phase, in the order in which they came. */
+function phasesOf(steps: Step[]): Phase[] {
+  const phases: Phase[] = [];
+  for (const step of steps) {
+    const status = wordOf[step.status] ?? step.status;
+    let phase = phases.find(({ name }) => name === step.phase);
+    if (!phase) phases.push((phase = { name: step.phase, steps: [], status: "succeeded", ms: 0 }));
+    phase.steps.push({ ...step, status });
+    phase.ms += step.ms ?? 0;
+    if (status !== "succeeded" && phase.status !== "failed") phase.status = status;
+  }
+  return phases;
+}
+
+function Steps({ steps, isOver }: { steps: Step[]; isOver: boolean }): ReactNode {
   return (
-    <ol className="steps">
-      {steps.map((step) => (
-        <li key={step.key}>
-          <Status
-            value={
-              step.status === "done"
-                ? "succeeded"
-                : step.status === "started"
-                  ? "running"
-                  : step.status
-            }
-          />
-          <b>{step.phase}</b> <code>{step.name}</code>
-          {step.isCached && <span className="tag">cached</span>}
-          {step.ms !== undefined && <span className="dim">{durationText(step.ms)}</span>}
+    <ol className="phases" aria-live="polite">
+      {phasesOf(steps).map((phase) => (
+        <li key={phase.name}>
+          <div className="phase">
+            <Status value={isOver && phase.status === "running" ? "stopped" : phase.status} />
+            <b>{phase.name}</b>
+            {phase.ms > 0 && <span className="dim">{durationText(phase.ms)}</span>}
+          </div>
+          <ol>
+            {phase.steps
+              .filter((step) => step.name !== "")
+              .map((step) => (
+                <li key={step.key} className={`is-${step.status}`}>
+                  <code>{step.name}</code>
+                  {step.isCached && <span className="tag">cached</span>}
+                  {step.ms !== undefined && <span className="dim">{durationText(step.ms)}</span>}
+                </li>
+              ))}
+          </ol>
         </li>
       ))}
     </ol>
@@ -95,23 +122,21 @@ function Steps({ steps }: { steps: Step[] }): ReactNode {
 }
 
 function Actions({ one, done }: { one: Deployment; done(): void }): ReactNode {
-  const { place, may } = useScope();
-  const promote = useSubmit(async () => {
-    await send(
-      "POST",
-      `/deployments/${one.id}/promote`,
-      { reason: "promoted in the console" },
-      place,
-    );
-    done();
-  });
+  const { place, may, environment } = useScope();
   if (!may("tasks:deploy")) return null;
   return (
     <>
       {one.status === "deployed" && !one.is_current && (
-        <button type="button" disabled={promote.isBusy} onClick={() => promote.submit()}>
-          Promote
-        </button>
+        <Confirm
+          isPlain
+          label="Promote"
+          question={`New runs of ${environment.name} use it from now on.`}
+          act={async () => {
+            const reason = { reason: "promoted in the console" };
+            await send("POST", `/deployments/${one.id}/promote`, reason, place);
+            done();
+          }}
+        />
       )}
       {(one.status === "queued" || one.status === "building") && (
         <Confirm
@@ -120,8 +145,24 @@ function Actions({ one, done }: { one: Deployment; done(): void }): ReactNode {
           act={() => send("POST", `/deployments/${one.id}/cancel`, {}, place)}
         />
       )}
-      {promote.error && <Trouble error={promote.error} />}
     </>
+  );
+}
+
+/** What is known of the place: file, line and whatever else the builder said. */
+function Fault({ error }: { error: Failure }): ReactNode {
+  const details = Object.entries(error.details ?? {}).filter(
+    ([, value]) => typeof value === "string" || typeof value === "number",
+  );
+  return (
+    <div className="trouble fault" role="alert">
+      <strong>{error.message}</strong>
+      <span className="dim">
+        {[error.layer, error.failure_kind]
+          .concat(details.map(([name, value]) => `${name} ${String(value)}`))
+          .join(" · ")}
+      </span>
+    </div>
   );
 }
 
@@ -144,33 +185,38 @@ export default function DeploymentPage(): ReactNode {
       >
         <Actions one={one} done={refresh} />
       </PageHead>
-      {one.error && (
-        <div className="trouble fault">
-          <strong>{one.error.message}</strong>
-          <span className="dim">
-            {one.error.layer} · {one.error.failure_kind}
-          </span>
-        </div>
-      )}
+      {one.error && <Fault error={one.error} />}
       <Facts
         rows={[
           ["Created", <Time at={one.created_at} />],
           ["Deployed", one.deployed_at && <Time at={one.deployed_at} />],
           ["Promoted", one.promoted_at && <Time at={one.promoted_at} />],
           ["Content", <code>{one.content_hash.slice(0, 19)}</code>],
-          [
-            "Tasks",
-            one.tasks.map(({ task_id }) => (
-              <Link key={task_id} href={`/tasks/${task_id}`}>
-                {task_id}{" "}
-              </Link>
-            )),
-          ],
+          ["Reason", one.promoted_at && one.promotion_reason],
+          ["Sent by", one.cli_version && `CLI ${one.cli_version}`],
+          ["Sandboxes", one.sandboxes.map(({ sandbox_id }) => sandbox_id).join(", ")],
         ]}
       />
+      {one.tasks.length > 0 && (
+        <Section title="Tasks">
+          <p className="chips">
+            {one.tasks.map(({ task_id }) =>
+              one.is_current ? (
+                <Link key={task_id} className="chip" href={`/tasks/${encodeURIComponent(task_id)}`}>
+                  {task_id}
+                </Link>
+              ) : (
+                <span key={task_id} className="chip">
+                  {task_id}
+                </span>
+              ),
+            )}
+          </p>
+        </Section>
+      )}
       {steps.length > 0 && (
         <Section title="Steps">
-          <Steps steps={steps} />
+          <Steps steps={steps} isOver={one.status !== "queued" && one.status !== "building"} />
         </Section>
       )}
       <Section title="Output of the build">

@@ -5,13 +5,16 @@ import { Link } from "../app/router.tsx";
 import { useScoped } from "../app/scope.tsx";
 import { List } from "../ui/list.tsx";
 import { Empty, PageHead, Status } from "../ui/parts.tsx";
-import { Time } from "../ui/time.tsx";
+import { Time, durationText } from "../ui/time.tsx";
 
 export default function Deployments(): ReactNode {
   const query = useScoped<{ deployments: Deployment[] }>("/deployments", { limit: 100 });
   return (
     <>
-      <PageHead title="Deployments" />
+      <PageHead
+        title="Deployments"
+        lead="What was built of your project; new runs use the current one"
+      />
       <List
         query={query}
         items={query.data?.deployments}
@@ -28,8 +31,26 @@ export default function Deployments(): ReactNode {
               </>
             ),
           },
-          { head: "Tasks", cell: (one) => one.tasks.length },
+          {
+            head: "Tasks",
+            cell: (one) => (
+              <span title={one.tasks.map(({ task_id }) => task_id).join("\n")}>
+                {one.tasks.map(({ task_id }) => task_id).join(", ") || (
+                  <span className="dim">{one.error?.message ?? "–"}</span>
+                )}
+              </span>
+            ),
+          },
           { head: "Created", cell: (one) => <Time at={one.created_at} /> },
+          {
+            head: "Took",
+            cell: (one) =>
+              one.deployed_at ? (
+                durationText(Date.parse(one.deployed_at) - Date.parse(one.created_at))
+              ) : (
+                <span className="dim">–</span>
+              ),
+          },
           { head: "Promoted", cell: (one) => <Time at={one.promoted_at} /> },
         ]}
       />

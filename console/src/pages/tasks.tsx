@@ -24,7 +24,7 @@ export default function Tasks(): ReactNode {
         columns={[
           {
             head: "Task",
-            cell: (task) => <Link href={`/tasks/${task.task_id}`}>{task.task_id}</Link>,
+            cell: (task) => <Link href={`/tasks/${encodeURIComponent(task.task_id)}`}>{task.task_id}</Link>,
           },
           { head: "File", cell: (task) => <code>{task.file_path}</code> },
           { head: "Sandbox", cell: (task) => task.sandbox_id },

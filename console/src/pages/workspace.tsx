@@ -6,120 +6,16 @@ import { client } from "../api/client.ts";
 import { refreshAll, useQuery } from "../app/query.ts";
 import { navigate, useParam, useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
-import { DiffView } from "../ui/diff_view.tsx";
+import { Commands } from "../ui/commands.tsx";
 import { FileBrowser } from "../ui/file_browser.tsx";
-import { List } from "../ui/list.tsx";
-import { Confirm, Empty, Facts, Id, PageHead, Status, useSubmit } from "../ui/parts.tsx";
+import { Confirm, Copy, Facts, Id, PageHead, Status, useSubmit } from "../ui/parts.tsx";
 import { Time } from "../ui/time.tsx";
 import { Trouble } from "../ui/trouble.tsx";
+import { Changes, Versions } from "../ui/versions.tsx";
 
 /* The terminal is large, and most people come for the files. */
 const Terminals = lazy(() => import("../ui/terminals.tsx"));
 const tabs = ["Files", "Versions", "Changes", "Commands", "Terminal"] as const;
-
-function sizeText(bytes: number): string {
-  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-function Versions({
-  workspace,
-  current,
-}: {
-  workspace: WorkspaceHandle;
-  current: string | undefined;
-}): ReactNode {
-  const { may, place } = useScope();
-  const query = useQuery(`${place.environmentId} workspace ${workspace.id} versions`, () =>
-    workspace.versions.list({ limit: 100 }),
-  );
-  const restore = async (id: string): Promise<void> => {
-    await workspace.versions.restore(id);
-    refreshAll(`${place.environmentId} workspace ${workspace.id}`);
-  };
-  return (
-    <List
-      query={query}
-      items={query.data}
-      keyOf={({ id }) => id}
-      empty={<Empty title="Nothing was ever written here" />}
-      columns={[
-        {
-          head: "Version",
-          cell: (one) => (
-            <>
-              <Id value={one.id} href={`/workspaces/${workspace.id}?version=${one.id}`} />
-              {one.id === current && <span className="tag">current</span>}
-            </>
-          ),
-        },
-        { head: "Kind", cell: (one) => one.kind },
-        { head: "Files", cell: (one) => one.entries },
-        { head: "Size", cell: (one) => sizeText(one.sizeBytes) },
-        {
-          head: "Run",
-          cell: (one) => (one.runId ? <Id value={one.runId} href={`/runs/${one.runId}`} /> : "–"),
-        },
-        { head: "When", cell: (one) => <Time at={one.createdAt.toISOString()} /> },
-        {
-          head: "Actions",
-          cell: (one) => (
-            <span className="confirm">
-              {one.parentId && (
-                <button
-                  type="button"
-                  className="quiet"
-                  onClick={() =>
-                    navigate(
-                      `/workspaces/${workspace.id}?tab=Changes&from=${one.parentId}&to=${one.id}`,
-                    )
-                  }
-                >
-                  Changes
-                </button>
-              )}
-              {may("workspace-files:write") && one.id !== current && (
-                <Confirm
-                  isPlain
-                  label="Restore"
-                  question="It becomes a new version."
-                  act={() => restore(one.id)}
-                />
-              )}
-            </span>
-          ),
-        },
-      ]}
-    />
-  );
-}
-
-function Commands({ workspace }: { workspace: WorkspaceHandle }): ReactNode {
-  const { place } = useScope();
-  const query = useQuery(
-    `${place.environmentId} workspace ${workspace.id} execs`,
-    () => workspace.execs.list({ limit: 50 }),
-    3000,
-  );
-  return (
-    <List
-      query={query}
-      items={query.data}
-      keyOf={({ id }) => id}
-      empty={
-        <Empty
-          title="No command was run here"
-          command={`helmr workspace exec ${workspace.id} -- ls -la`}
-        />
-      }
-      columns={[
-        { head: "State", cell: (one) => <Status value={one.state} /> },
-        { head: "Command", cell: (one) => <code>{one.command.join(" ")}</code> },
-        { head: "Exit", cell: (one) => one.exitCode ?? one.signal ?? "–" },
-        { head: "When", cell: (one) => <Time at={one.createdAt.toISOString()} /> },
-      ]}
-    />
-  );
-}
 
 function Actions({
   workspace,
@@ -130,6 +26,10 @@ function Actions({
 }): ReactNode {
   const { may, place } = useScope();
   const again = (): void => refreshAll(`${place.environmentId} workspace`);
+  const start = useSubmit(async () => {
+    await workspace.materialize();
+    again();
+  });
   const stop = useSubmit(async () => {
     await workspace.stop();
     again();
@@ -147,10 +47,10 @@ function Actions({
     again();
   });
   if (!may("workspace-lifecycle:manage")) return null;
-  const error = stop.error ?? branch.error ?? archive.error;
+  const error = start.error ?? stop.error ?? branch.error ?? archive.error;
   return (
     <>
-      {one.mount && (
+      {one.mount ? (
         <button
           type="button"
           className="quiet"
@@ -159,6 +59,18 @@ function Actions({
         >
           Stop
         </button>
+      ) : (
+        one.state === "active" && (
+          <button
+            type="button"
+            className="quiet"
+            title="Starts its sandbox, ready for commands and terminals"
+            disabled={start.isBusy}
+            onClick={() => start.submit()}
+          >
+            Start
+          </button>
+        )
       )}
       <button
         type="button"
@@ -201,8 +113,6 @@ export default function WorkspacePage(): ReactNode {
   } = useQuery(`${place.environmentId} workspace ${id}`, () => workspace.retrieve(), 5000);
   const [tab, setTab] = useSearch("tab", "Files");
   const [version] = useSearch("version", "");
-  const [from] = useSearch("from", "");
-  const [to] = useSearch("to", "");
   if (error) return <Trouble error={error} retry={refresh} />;
   if (!one) return null;
   return (
@@ -213,14 +123,18 @@ export default function WorkspacePage(): ReactNode {
             Workspace <Status value={one.state} />
           </>
         }
-        lead={<code>{one.id}</code>}
+        lead={
+          <span className="with-copy">
+            <code>{one.id}</code> <Copy text={one.id} />
+          </span>
+        }
       >
         <Actions workspace={workspace} one={one} />
       </PageHead>
       <Facts
         rows={[
           ["Sandbox", one.sandboxId],
-          ["Mounted", one.mount && <Status value={one.mount.state} />],
+          ["Sandbox is", <Status value={one.mount?.state ?? "stopped"} />],
           ["External id", one.externalId],
           ["Tags", one.tags.join(", ")],
           [
@@ -250,13 +164,14 @@ export default function WorkspacePage(): ReactNode {
           version={version || undefined}
         />
       )}
-      {tab === "Versions" && <Versions workspace={workspace} current={one.currentVersionId} />}
-      {tab === "Changes" && (
-        <DiffView
-          path={`/workspaces/${id}/diff`}
-          query={{ ...(from && { from }), ...(to && { to }) }}
+      {tab === "Versions" && (
+        <Versions
+          workspace={workspace}
+          current={one.currentVersionId}
+          sandboxId={one.sandboxId}
         />
       )}
+      {tab === "Changes" && <Changes workspace={workspace} current={one.currentVersionId} />}
       {tab === "Commands" && <Commands workspace={workspace} />}
       {tab === "Terminal" && <Terminals workspace={workspace} />}
     </>

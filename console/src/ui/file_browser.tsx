@@ -1,11 +1,12 @@
-// The files of a version: a folder at a time, what is in a file, and files put there or taken away.
+// The files of a version: a folder at a time, what is in one, and files put there, renamed, removed.
 import { useRef, useState } from "react";
-import type { ReactNode } from "react";
+import type { DragEvent, ReactNode } from "react";
 import type { FileEntry, WorkspaceHandle } from "@helmr/sdk";
 import { refreshAll, useQuery } from "../app/query.ts";
-import { useSearch } from "../app/router.tsx";
+import { Link, useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
 import { Confirm, Empty, useSubmit } from "./parts.tsx";
+import { sizeText } from "./size.ts";
 import { Time } from "./time.tsx";
 import { Trouble } from "./trouble.tsx";
 
@@ -28,11 +29,16 @@ function save(bytes: Blob, name: string): void {
 }
 
 function Content({ bytes }: { bytes: Uint8Array }): ReactNode {
+  if (bytes.length === 0) return <p className="dim">It is empty.</p>;
   if (bytes.includes(0)) return <p className="dim">It is not text.</p>;
+  const lines = new TextDecoder().decode(bytes).replace(/\n$/, "").split("\n");
   return (
-    <pre className="tail file" tabIndex={0}>
-      {new TextDecoder().decode(bytes)}
-    </pre>
+    <div className="tail file" tabIndex={0}>
+      <pre aria-hidden="true" className="dim">
+        {lines.map((_, i) => i + 1).join("\n")}
+      </pre>
+      <pre>{lines.join("\n")}</pre>
+    </div>
   );
 }
 
@@ -40,10 +46,12 @@ function Shown({
   workspace,
   path,
   versionId,
+  close,
 }: {
   workspace: WorkspaceHandle;
   path: string;
   versionId: string;
+  close(): void;
 }): ReactNode {
   const { place } = useScope();
   const of = { source: "version", versionId } as const;
@@ -69,16 +77,21 @@ function Shown({
         <h2>
           <code>{path}</code>
         </h2>
-        {data.entry.type === "file" && (
-          <button
-            type="button"
-            className="quiet"
-            disabled={download.isBusy}
-            onClick={() => download.submit()}
-          >
-            Download
+        <span className="confirm">
+          {data.entry.type === "file" && (
+            <button
+              type="button"
+              className="quiet"
+              disabled={download.isBusy}
+              onClick={() => download.submit()}
+            >
+              Download
+            </button>
+          )}
+          <button type="button" className="quiet" onClick={close}>
+            Close
           </button>
-        )}
+        </span>
       </div>
       {data.entry.type === "symlink" ? (
         <p>
@@ -118,26 +131,42 @@ function Crumbs({ folder, open }: { folder: string; open(path: string): void }):
   );
 }
 
-function Upload({
-  workspace,
-  folder,
-  done,
-}: {
+interface Changed {
   workspace: WorkspaceHandle;
   folder: string;
   done(): void;
-}): ReactNode {
-  const input = useRef<HTMLInputElement>(null);
+}
+
+/** Files that were chosen, or dropped onto the list. */
+function useUpload({ workspace, folder, done }: Changed) {
+  const chosen = useRef<File[]>([]);
   const [said, setSaid] = useState("");
   const { error, isBusy, submit } = useSubmit(async () => {
-    const files = [...(input.current?.files ?? [])];
+    const files = chosen.current;
     for (const [i, file] of files.entries()) {
       setSaid(`${i + 1} of ${files.length}: ${file.name}`);
       await workspace.files.write(join(folder, file.name), file);
     }
-    setSaid("");
     done();
   });
+  return {
+    error,
+    said: isBusy ? said : undefined,
+    upload: (files: FileList | null) => {
+      chosen.current = [...(files ?? [])];
+      if (chosen.current.length > 0) submit();
+    },
+  };
+}
+
+function Upload({
+  upload,
+  said,
+}: {
+  upload(files: FileList | null): void;
+  said: string | undefined;
+}): ReactNode {
+  const input = useRef<HTMLInputElement>(null);
   return (
     <>
       <input
@@ -145,14 +174,173 @@ function Upload({
         type="file"
         multiple
         className="hidden"
+        tabIndex={-1}
         aria-label="Files to upload"
-        onChange={() => submit()}
+        onChange={(event) => {
+          upload(event.target.files);
+          event.target.value = "";
+        }}
       />
-      <button type="button" disabled={isBusy} onClick={() => input.current?.click()}>
-        {isBusy ? `Uploading ${said}` : "Upload"}
+      <button type="button" disabled={said !== undefined} onClick={() => input.current?.click()}>
+        {said === undefined ? "Upload" : `Uploading ${said}`}
+      </button>
+    </>
+  );
+}
+
+/** A button that becomes a box for a name. */
+function Named({
+  label,
+  question,
+  initial = "",
+  act,
+}: {
+  label: string;
+  question: string;
+  initial?: string;
+  act(name: string): Promise<unknown>;
+}): ReactNode {
+  const [isAsking, setAsking] = useState(false);
+  const [name, setName] = useState(initial);
+  const { error, isBusy, submit } = useSubmit(async () => {
+    await act(name);
+    setAsking(false);
+    setName(initial);
+  });
+  if (!isAsking)
+    return (
+      <button type="button" className="quiet" onClick={() => setAsking(true)}>
+        {label}
+      </button>
+    );
+  return (
+    <form onSubmit={submit} className="confirm">
+      <input
+        aria-label={question}
+        placeholder={question}
+        required
+        autoFocus
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") setAsking(false);
+        }}
+      />
+      <button disabled={isBusy}>{label}</button>
+      <button type="button" className="quiet" onClick={() => setAsking(false)}>
+        Keep
       </button>
       {error && <Trouble error={error} />}
-    </>
+    </form>
+  );
+}
+
+function FileActions({
+  workspace,
+  entry,
+  done,
+}: {
+  workspace: WorkspaceHandle;
+  entry: FileEntry;
+  done(): void;
+}): ReactNode {
+  return (
+    <span className="confirm">
+      <Named
+        label="Rename"
+        question="New path"
+        initial={entry.path}
+        act={async (to) => {
+          await workspace.files.move(entry.path, to);
+          done();
+        }}
+      />
+      <Confirm
+        isPlain
+        label="Delete"
+        question={entry.type === "directory" ? "With all that is in it." : "As a new version."}
+        act={async () => {
+          await workspace.files.delete(entry.path, { recursive: entry.type === "directory" });
+          done();
+        }}
+      />
+    </span>
+  );
+}
+
+function Entries({
+  entries,
+  folder,
+  open,
+  actions,
+}: {
+  entries: FileEntry[];
+  folder: string;
+  open(entry: { path: string; type: FileEntry["type"] }): void;
+  actions: ((entry: FileEntry) => ReactNode) | undefined;
+}): ReactNode {
+  const above = folder.split("/").slice(0, -1).join("/");
+  return (
+    <div className="table" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Mode</th>
+            <th className="number">Size</th>
+            <th>Changed</th>
+            {actions && <th>Actions</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {folder !== "" && (
+            <tr>
+              <td colSpan={actions ? 5 : 4}>
+                <button
+                  type="button"
+                  className="name is-directory"
+                  onClick={() => open({ path: above, type: "directory" })}
+                >
+                  ..<span className="hidden"> the folder above</span>
+                </button>
+              </td>
+            </tr>
+          )}
+          {entries.map((entry) => (
+            <tr key={entry.path}>
+              <td>
+                <button
+                  type="button"
+                  className={`name is-${entry.type}`}
+                  title={entry.name}
+                  onClick={() => open(entry)}
+                >
+                  {entry.name}
+                  {entry.type === "directory" ? "/" : ""}
+                </button>
+                {entry.target && <span className="dim"> → {entry.target}</span>}
+              </td>
+              <td>
+                <code className="dim">{modeText(entry)}</code>
+              </td>
+              <td className="number">
+                {entry.type === "file" ? (
+                  <span title={`${entry.sizeBytes.toLocaleString("en")} bytes`}>
+                    {sizeText(entry.sizeBytes)}
+                  </span>
+                ) : (
+                  <span className="dim">–</span>
+                )}
+              </td>
+              <td>
+                <Time at={entry.mtime.toISOString()} />
+              </td>
+              {actions && <td>{actions(entry)}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
@@ -166,6 +354,7 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
   const { place, may } = useScope();
   const [folder, setFolder] = useSearch("folder", "");
   const [file, setFile] = useSearch("file", "");
+  const [isOver, setOver] = useState(false);
   const versionId = version ?? current;
   const query = useQuery(
     versionId && `${place.environmentId} workspace ${workspace.id} ${versionId} files ${folder}`,
@@ -174,6 +363,7 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
   );
   const again = (): void => refreshAll(`${place.environmentId} workspace ${workspace.id}`);
   const mayWrite = may("workspace-files:write") && version === undefined;
+  const { upload, said, error } = useUpload({ workspace, folder, done: again });
   const archive = useSubmit(async () => {
     const tar = await workspace.files.download(folder || ".", {
       source: "version",
@@ -181,12 +371,44 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
     });
     save(await new Response(tar).blob(), `${folder.replaceAll("/", "-") || "workspace"}.tar`);
   });
+  const failed = archive.error ?? error;
   return (
-    <>
+    <div
+      className={isOver ? "drop is-over" : "drop"}
+      {...(mayWrite && {
+        onDragOver: (event: DragEvent) => {
+          event.preventDefault();
+          setOver(true);
+        },
+        onDragLeave: () => setOver(false),
+        onDrop: (event: DragEvent) => {
+          event.preventDefault();
+          setOver(false);
+          upload(event.dataTransfer.files);
+        },
+      })}
+    >
       <div className="filters">
         <Crumbs folder={folder} open={setFolder} />
-        {version && <span className="tag">version {version.slice(-12)}</span>}
-        {mayWrite && <Upload workspace={workspace} folder={folder} done={again} />}
+        {version && (
+          <>
+            <span className="tag">version {version.slice(-12)}</span>
+            <Link href={`/workspaces/${workspace.id}`}>back to the current one</Link>
+          </>
+        )}
+        {mayWrite && (
+          <>
+            <Named
+              label="New folder"
+              question="Name of the folder"
+              act={async (name) => {
+                await workspace.files.mkdir(join(folder, name));
+                again();
+              }}
+            />
+            <Upload upload={upload} said={said} />
+          </>
+        )}
         {versionId && (
           <button
             type="button"
@@ -198,76 +420,37 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
           </button>
         )}
       </div>
-      {archive.error && <Trouble error={archive.error} />}
+      {failed && <Trouble error={failed} />}
       {query.error && <Trouble error={query.error} retry={query.refresh} />}
       {!versionId && (
         <Empty
           title="Nothing was written here yet"
           command={`helmr workspace files put ${workspace.id} LOCAL PATH`}
-        />
+        >
+          {mayWrite ? "Drop files here, or from a terminal:" : undefined}
+        </Empty>
       )}
       {query.data?.length === 0 && <Empty title="The folder is empty" />}
-      {query.data && query.data.length > 0 && (
-        <div className="table" tabIndex={0}>
-          <table>
-            <thead>
-              <tr>
-                <th>Name</th>
-                <th>Mode</th>
-                <th>Size</th>
-                <th>Changed</th>
-                <th>Actions</th>
-              </tr>
-            </thead>
-            <tbody>
-              {query.data.map((entry) => (
-                <tr key={entry.path}>
-                  <td>
-                    <button
-                      type="button"
-                      className="name"
-                      onClick={() =>
-                        entry.type === "directory" ? setFolder(entry.path) : setFile(entry.path)
-                      }
-                    >
-                      {entry.name}
-                      {entry.type === "directory" ? "/" : ""}
-                    </button>
-                    {entry.target && <span className="dim"> → {entry.target}</span>}
-                  </td>
-                  <td>
-                    <code>{modeText(entry)}</code>
-                  </td>
-                  <td>{entry.type === "file" ? entry.sizeBytes.toLocaleString("en") : "–"}</td>
-                  <td>
-                    <Time at={entry.mtime.toISOString()} />
-                  </td>
-                  <td>
-                    {mayWrite && (
-                      <Confirm
-                        isPlain
-                        label="Delete"
-                        question={
-                          entry.type === "directory"
-                            ? "With all that is in it."
-                            : "As a new version."
-                        }
-                        act={async () => {
-                          await workspace.files.delete(entry.path, {
-                            recursive: entry.type === "directory",
-                          });
-                          again();
-                        }}
-                      />
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+      {query.data && (query.data.length > 0 || folder !== "") && (
+        <Entries
+          entries={query.data}
+          folder={folder}
+          open={({ path, type }) => (type === "directory" ? setFolder(path) : setFile(path))}
+          actions={
+            mayWrite
+              ? (entry) => <FileActions workspace={workspace} entry={entry} done={again} />
+              : undefined
+          }
+        />
       )}
-      {file && versionId && <Shown workspace={workspace} path={file} versionId={versionId} />}
-    </>
+      {file && versionId && (
+        <Shown
+          workspace={workspace}
+          path={file}
+          versionId={versionId}
+          close={() => setFile("")}
+        />
+      )}
+    </div>
   );
 }

@@ -1,11 +1,12 @@
 // Terminals in a workspace's sandbox: each a tab, kept open when its page is left, taken up where it was.
 import { useEffect, useRef, useState } from "react";
-import type { ReactNode } from "react";
+import type { KeyboardEvent, ReactNode } from "react";
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 import type { PtyAttachment, WorkspaceHandle } from "@helmr/sdk";
 import { useQuery } from "../app/query.ts";
+import { useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
 import { Empty, useSubmit } from "./parts.tsx";
 import { Trouble } from "./trouble.tsx";
@@ -72,25 +73,46 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
     };
   }, [workspace.id, ptyId]);
   return (
-    <>
-      <p className="dim" role="status">
+    <div className="terminal" role="tabpanel" aria-label="Terminal">
+      <div className="screen" ref={box} />
+      <p className="said-at dim" role="status">
         {said}
       </p>
-      <div className="screen" ref={box} />
-    </>
+    </div>
   );
+}
+
+/** Moves through the tabs as people expect of tabs: arrows, and the ends. */
+function tabKey(event: KeyboardEvent<HTMLElement>): void {
+  const tabs = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
+  const at = tabs.indexOf(document.activeElement as HTMLElement);
+  const steps: Record<string, number> = {
+    ArrowLeft: at - 1,
+    ArrowRight: at + 1,
+    Home: 0,
+    End: tabs.length - 1,
+  };
+  const to = steps[event.key];
+  if (to === undefined || at < 0) return;
+  event.preventDefault();
+  const tab = tabs[(to + tabs.length) % tabs.length];
+  tab?.focus();
+  tab?.click();
 }
 
 export default function Terminals({ workspace }: { workspace: WorkspaceHandle }): ReactNode {
   const { place, may } = useScope();
-  const [chosen, setChosen] = useState<string>();
+  const [chosen, setChosen] = useSearch("terminal", "");
   const list = useQuery(
     `${place.environmentId} workspace ${workspace.id} ptys`,
     () => workspace.pty.list({ limit: 50 }),
     5000,
   );
-  const open = (list.data ?? []).filter(({ state }) => state === "starting" || state === "open");
-  const shown = chosen ?? open[0]?.id;
+  /* Oldest first: a tab keeps its place and its number when another is opened. */
+  const open = (list.data ?? [])
+    .filter(({ state }) => state === "starting" || state === "open")
+    .toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+  const shown = chosen || open[0]?.id;
   const create = useSubmit(async () => {
     const { id } = await workspace.pty.create({ cols: 120, rows: 32 });
     setChosen(id);
@@ -98,40 +120,60 @@ export default function Terminals({ workspace }: { workspace: WorkspaceHandle })
   });
   const close = useSubmit(async () => {
     if (shown) await workspace.pty.open(shown).close();
-    setChosen(undefined);
+    setChosen("");
     list.refresh();
   });
   const error = create.error ?? close.error ?? list.error;
+  /* Whoever attaches may also type. */
+  const mayAttach = may("workspace-pty:manage");
   return (
     <>
-      <div className="filters">
-        {open.map((pty, i) => (
-          <button
-            key={pty.id}
-            type="button"
-            className="quiet"
-            aria-pressed={pty.id === shown}
-            onClick={() => setChosen(pty.id)}
-          >
-            Terminal {i + 1}
-          </button>
-        ))}
+      <div className="terminal-bar">
+        <div
+          className="terminal-tabs"
+          role="tablist"
+          aria-label="Terminals"
+          onKeyDown={tabKey}
+          hidden={open.length === 0}
+        >
+          {open.map((pty, i) => (
+            <button
+              key={pty.id}
+              type="button"
+              role="tab"
+              aria-selected={pty.id === shown}
+              tabIndex={pty.id === shown ? 0 : -1}
+              onClick={() => setChosen(pty.id)}
+            >
+              Terminal {i + 1}
+            </button>
+          ))}
+        </div>
         {may("workspace-pty:create") && (
-          <button type="button" disabled={create.isBusy} onClick={() => create.submit()}>
+          <button
+            type="button"
+            className={open.length === 0 ? "" : "quiet"}
+            disabled={create.isBusy}
+            onClick={() => create.submit()}
+          >
             {create.isBusy ? "Opening…" : "New terminal"}
           </button>
         )}
-        {shown && may("workspace-pty:manage") && (
+        {shown && mayAttach && (
           <button type="button" className="quiet" onClick={() => close.submit()}>
             Close this one
           </button>
         )}
       </div>
       {error && <Trouble error={error} />}
-      {shown ? (
-        <Screen key={shown} workspace={workspace} ptyId={shown} />
-      ) : (
-        <Empty title="No terminal is open" command={`helmr workspace shell ${workspace.id}`} />
+      {shown && mayAttach && <Screen key={shown} workspace={workspace} ptyId={shown} />}
+      {shown && !mayAttach && (
+        <Empty title="Your role may not use terminals">They are there, and somebody's.</Empty>
+      )}
+      {!shown && list.data && (
+        <Empty title="No terminal is open" command={`helmr workspace shell ${workspace.id}`}>
+          A terminal starts the workspace's sandbox, and stays open when you leave the page.
+        </Empty>
       )}
     </>
   );

@@ -29,7 +29,7 @@ export function wordsOf(error: Error): Words {
 
 export function saidBy(error: HelmrApiError): string {
   try {
-    const body = JSON.parse(error.message) as { error?: string };
+    const body = JSON.parse(error.message.replace(/^Helmr API \d+: /, "")) as { error?: string };
     return body.error ?? error.message;
   } catch {
     return error.message;

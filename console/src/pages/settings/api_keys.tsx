@@ -19,31 +19,83 @@ import {
 import { Time } from "../../ui/time.tsx";
 import { Trouble } from "../../ui/trouble.tsx";
 
-/* What a key may be for; the rest is for people. */
-const scopes = [
-  "runs:create",
-  "runs:read",
-  "runs:manage",
-  "session-streams:read",
-  "session-input:send",
-  "session-output:append",
-  "tokens:create",
-  "tokens:read",
-  "tokens:complete",
-  "tokens:cancel",
-  "secrets:write",
-  "tasks:deploy",
-  "workspace-lifecycle:manage",
-  "workspace-files:read",
-  "workspace-files:write",
-  "workspace-versions:read",
-  "workspace-exec:create",
-  "workspace-exec:read",
-  "workspace-exec:manage",
-  "workspace-pty:create",
-  "workspace-pty:read",
-  "workspace-pty:manage",
-];
+/* What a key may be for, by what it is about; the rest is for people. */
+const scopes: Record<string, string[]> = {
+  runs: ["create", "read", "manage"],
+  tasks: ["deploy"],
+  secrets: ["write"],
+  tokens: ["create", "read", "complete", "cancel"],
+  "session-streams": ["read"],
+  "session-input": ["send"],
+  "session-output": ["append"],
+  "workspace-lifecycle": ["manage"],
+  "workspace-files": ["read", "write"],
+  "workspace-versions": ["read"],
+  "workspace-exec": ["create", "read", "manage"],
+  "workspace-pty": ["create", "read", "manage"],
+};
+
+const usual: Record<string, string[]> = {
+  "Start runs": ["runs:create", "runs:read"],
+  Deploy: ["tasks:deploy", "runs:read"],
+  Everything: Object.entries(scopes).flatMap(([about, verbs]) =>
+    verbs.map((verb) => `${about}:${verb}`),
+  ),
+};
+
+function Scopes({
+  chosen,
+  set,
+}: {
+  chosen: Set<string>;
+  set(chosen: Set<string>): void;
+}): ReactNode {
+  return (
+    <fieldset className="group">
+      <legend>May</legend>
+      <div className="chips" role="group" aria-label="Usual sets">
+        {Object.entries(usual).map(([words, names]) => (
+          <button key={words} type="button" className="quiet" onClick={() => set(new Set(names))}>
+            {words}
+          </button>
+        ))}
+      </div>
+      <div className="scopes-of">
+        {Object.entries(scopes).map(([about, verbs]) => (
+          <div key={about} role="group" aria-label={about}>
+            <b>{about}</b>
+            {verbs.map((verb) => {
+              const scope = `${about}:${verb}`;
+              return (
+                <label key={verb}>
+                  <input
+                    type="checkbox"
+                    aria-label={scope}
+                    checked={chosen.has(scope)}
+                    onChange={(event) => {
+                      const next = new Set(chosen);
+                      if (event.target.checked) next.add(scope);
+                      else next.delete(scope);
+                      set(next);
+                    }}
+                  />{" "}
+                  {verb}
+                </label>
+              );
+            })}
+          </div>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+const scopesOf = (key: ApiKey): string[] => key.permissions.flatMap((one) => one.scopes);
+
+function summary(names: string[]): string {
+  const shown = names.slice(0, 2).join(", ");
+  return names.length > 2 ? `${shown} and ${names.length - 2} more` : shown;
+}
 
 function Create({ done }: { done(): void }): ReactNode {
   const { place } = useScope();
@@ -78,24 +130,7 @@ function Create({ done }: { done(): void }): ReactNode {
           </select>
         )}
       </Field>
-      <fieldset className="checks">
-        <legend>May</legend>
-        {scopes.map((scope) => (
-          <label key={scope}>
-            <input
-              type="checkbox"
-              checked={chosen.has(scope)}
-              onChange={(event) => {
-                const next = new Set(chosen);
-                if (event.target.checked) next.add(scope);
-                else next.delete(scope);
-                setChosen(next);
-              }}
-            />{" "}
-            {scope}
-          </label>
-        ))}
-      </fieldset>
+      <Scopes chosen={chosen} set={setChosen} />
       <button disabled={isBusy || chosen.size === 0}>Create</button>
       {error && <Trouble error={error} />}
       <Once words="Copy the key now; it is not shown again." text={made} />
@@ -137,9 +172,7 @@ export default function ApiKeys(): ReactNode {
           {
             head: "May",
             cell: (key) => (
-              <span title={key.permissions.flatMap((one) => one.scopes).join("\n")}>
-                {key.permissions.flatMap((one) => one.scopes).join(", ")}
-              </span>
+              <span title={scopesOf(key).join("\n")}>{summary(scopesOf(key))}</span>
             ),
           },
           {

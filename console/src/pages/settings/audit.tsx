@@ -1,18 +1,64 @@
 // Who did what: the log that cannot be changed without being found out.
 import { useState } from "react";
 import type { ReactNode } from "react";
-import { get } from "../../api/client.ts";
+import { get, send } from "../../api/client.ts";
 import type { AuditEntry } from "../../api/types.ts";
-import { useQuery } from "../../app/query.ts";
+import { refreshAll, useQuery } from "../../app/query.ts";
 import { useSearch } from "../../app/router.tsx";
 import { List } from "../../ui/list.tsx";
-import { Empty, PageHead, useSubmit } from "../../ui/parts.tsx";
+import { Empty, PageHead, Status, useSubmit } from "../../ui/parts.tsx";
 import { Time } from "../../ui/time.tsx";
 import { Trouble } from "../../ui/trouble.tsx";
 
 interface Page {
   entries: AuditEntry[];
   next_cursor?: string | null;
+}
+
+interface Verdict {
+  verified: boolean;
+  entries?: number;
+  problem?: string;
+  has_checkpoint: boolean;
+}
+
+/** Reads the whole chain on the server, and says what was found. */
+function Verify(): ReactNode {
+  const [verdict, setVerdict] = useState<{ at: Date; found: Verdict }>();
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const found = await send<Verdict>("POST", "/audit/verify", {});
+    setVerdict({ at: new Date(), found });
+    refreshAll("audit");
+  });
+  return (
+    <section className="verdict" aria-label="The chain of the log">
+      <button type="button" className="quiet" disabled={isBusy} onClick={() => submit()}>
+        {isBusy ? "Verifying…" : "Verify the chain"}
+      </button>
+      <p role="status">
+        {verdict?.found.verified && (
+          <>
+            <Status value="verified" /> {verdict.found.entries?.toLocaleString("en")} entries are as
+            they were written, <Time at={verdict.at.toISOString()} />
+            {!verdict.found.has_checkpoint &&
+              "; there is no checkpoint, so a log that was rewound as a whole would not be found"}
+          </>
+        )}
+        {verdict?.found.verified === false && (
+          <>
+            <Status value="broken" /> <strong className="problem">{verdict.found.problem}</strong>
+          </>
+        )}
+        {!verdict && (
+          <span className="dim">
+            Each entry is bound to the one before it: none can be changed, removed or cut off
+            unseen.
+          </span>
+        )}
+      </p>
+      {error && <Trouble error={error} />}
+    </section>
+  );
 }
 
 export default function Audit(): ReactNode {
@@ -32,19 +78,12 @@ export default function Audit(): ReactNode {
   });
   return (
     <>
-      <PageHead
-        title="Audit log"
-        lead={
-          <>
-            Each entry is bound to the one before it; <code>helmr audit verify</code> on the server
-            checks the chain.
-          </>
-        }
-      >
+      <PageHead title="Audit log" lead="Who did what, and who was refused it">
         <a className="button" href="/api/audit/export" download>
           Export
         </a>
       </PageHead>
+      <Verify />
       <div className="filters" role="search">
         <input
           type="search"
@@ -80,7 +119,7 @@ export default function Audit(): ReactNode {
             head: "To what",
             cell: (entry) => <span title={entry.subject ?? ""}>{entry.subject ?? "–"}</span>,
           },
-          { head: "Outcome", cell: (entry) => entry.outcome },
+          { head: "Outcome", cell: (entry) => <Status value={entry.outcome} /> },
         ]}
       />
       {more.error && <Trouble error={more.error} />}

@@ -21,13 +21,27 @@ import { Time } from "../../ui/time.tsx";
 import { Trouble } from "../../ui/trouble.tsx";
 
 const roles = ["owner", "admin", "developer", "viewer"];
+const roleWords: Record<string, string> = {
+  owner: "everything, owners too",
+  admin: "everything but owners",
+  developer: "deploys, runs, answers and works in workspaces",
+  viewer: "looks",
+};
+
+/** Only owners make owners. */
+function useRoles(): string[] {
+  const { me } = useScope();
+  return me.role === "owner" ? roles : roles.slice(1);
+}
 
 function Role({ member, done }: { member: Member; done(): void }): ReactNode {
   const [role, setRole] = useState(member.role);
+  const mine = useRoles();
   const { error, isBusy, submit } = useSubmit(async () => {
     await send("PATCH", `/members/${member.user_id}`, { role, expected_role: member.role });
     done();
   });
+  if (!mine.includes(member.role)) return member.role;
   return (
     <form onSubmit={submit} className="confirm">
       <select
@@ -35,7 +49,7 @@ function Role({ member, done }: { member: Member; done(): void }): ReactNode {
         value={role}
         onChange={(event) => setRole(event.target.value)}
       >
-        {roles.map((one) => (
+        {mine.map((one) => (
           <option key={one}>{one}</option>
         ))}
       </select>
@@ -67,9 +81,36 @@ function Link({ member }: { member: Member }): ReactNode {
   );
 }
 
+function Turn({ member, done }: { member: Member; done(): void }): ReactNode {
+  const status = member.status === "active" ? "disabled" : "active";
+  const act = async (): Promise<void> => {
+    await send("PATCH", `/members/${member.user_id}`, { status, expected_role: member.role });
+    done();
+  };
+  const enable = useSubmit(act);
+  if (status === "disabled")
+    return (
+      <Confirm isPlain label="Disable" question="They cannot sign in any more." act={act} />
+    );
+  return (
+    <>
+      <button
+        type="button"
+        className="quiet"
+        disabled={enable.isBusy}
+        onClick={() => enable.submit()}
+      >
+        Enable
+      </button>
+      {enable.error && <Trouble error={enable.error} />}
+    </>
+  );
+}
+
 function Invite({ done }: { done(): void }): ReactNode {
   const [email, setEmail] = useState("");
   const [role, setRole] = useState("developer");
+  const mine = useRoles();
   const [url, setUrl] = useState<string>();
   const { error, isBusy, submit } = useSubmit(async () => {
     setUrl((await send<Invitation>("POST", "/invitations", { email, role })).invite_url);
@@ -89,10 +130,10 @@ function Invite({ done }: { done(): void }): ReactNode {
           />
         )}
       </Field>
-      <Field label="Role">
+      <Field label="Role" hint={roleWords[role] ?? ""}>
         {(id) => (
           <select id={id} value={role} onChange={(event) => setRole(event.target.value)}>
-            {roles.map((one) => (
+            {mine.map((one) => (
               <option key={one}>{one}</option>
             ))}
           </select>
@@ -133,17 +174,20 @@ export default function Members(): ReactNode {
             head: "Actions",
             cell: (one) => (
               <span className="confirm">
-                <Link member={one} />
-                {one.user_id !== me.user?.id && (
-                  <Confirm
-                    isPlain
-                    label="Remove"
-                    question="Their sessions end."
-                    act={async () => {
-                      await send("DELETE", `/members/${one.user_id}`);
-                      members.refresh();
-                    }}
-                  />
+                {(one.role !== "owner" || me.role === "owner") && <Link member={one} />}
+                {(one.role !== "owner" || me.role === "owner") && one.user_id !== me.user?.id && (
+                  <>
+                    <Turn member={one} done={members.refresh} />
+                    <Confirm
+                      isPlain
+                      label="Remove"
+                      question="Their sessions end."
+                      act={async () => {
+                        await send("DELETE", `/members/${one.user_id}`);
+                        members.refresh();
+                      }}
+                    />
+                  </>
                 )}
               </span>
             ),
