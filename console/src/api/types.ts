@@ -29,6 +29,18 @@ export interface Wait {
   released_at?: string | null;
 }
 
+export interface Token {
+  id: string;
+  status: string;
+  data?: unknown;
+  metadata: Record<string, unknown>;
+  wait_id?: string | null;
+  run_id?: string | null;
+  completed_by?: { type: string; id: string; name?: string | null } | null;
+  created_at: string;
+  completed_at?: string | null;
+}
+
 export interface Run {
   id: string;
   session_id: string;

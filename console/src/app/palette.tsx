@@ -1,9 +1,10 @@
 // Everything by its name: pages, and a run, session or workspace by its id.
 import { useEffect, useId, useMemo, useRef, useState } from "react";
 import type { ReactNode } from "react";
+import type { Task } from "../api/types.ts";
 import { settings, work } from "./places.ts";
 import { navigate } from "./router.tsx";
-import { useScope } from "./scope.tsx";
+import { useScope, useScoped } from "./scope.tsx";
 
 interface Choice {
   label: string;
@@ -13,8 +14,9 @@ interface Choice {
 
 const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-function useChoices(text: string): Choice[] {
+function useChoices(text: string, nextTheme: () => void): Choice[] {
   const { projects, may, choose } = useScope();
+  const tasks = useScoped<{ tasks: Task[] }>("/tasks").data?.tasks;
   return useMemo(() => {
     const wanted = text.trim().toLowerCase();
     if (idPattern.test(wanted))
@@ -37,15 +39,29 @@ function useChoices(text: string): Choice[] {
         go: () => choose(environment),
       })),
     );
-    return [...pages, ...environments].filter(({ label }) => label.toLowerCase().includes(wanted));
-  }, [text, projects, may, choose]);
+    const starts = (may("runs:create") ? (tasks ?? []) : []).map(({ task_id }) => ({
+      label: `Run ${task_id}`,
+      hint: "task",
+      go: () => navigate(`/tasks/${encodeURIComponent(task_id)}`),
+    }));
+    const theme = { label: "Change the theme", hint: "light, dark, system", go: nextTheme };
+    return [...pages, ...starts, ...environments, theme].filter(({ label }) =>
+      label.toLowerCase().includes(wanted),
+    );
+  }, [text, projects, tasks, may, choose, nextTheme]);
 }
 
-export function Palette({ close }: { close(): void }): ReactNode {
+export function Palette({
+  close,
+  nextTheme,
+}: {
+  close(): void;
+  nextTheme(): void;
+}): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const choices = useChoices(text);
+  const choices = useChoices(text, nextTheme);
   const id = useId();
   const chosen = choices[Math.min(at, choices.length - 1)];
   useEffect(() => dialog.current?.showModal(), []);
@@ -92,6 +108,7 @@ export function Palette({ close }: { close(): void }): ReactNode {
             id={`${id}-${i}`}
             role="option"
             aria-selected={choice === chosen}
+            ref={choice === chosen ? (one) => one?.scrollIntoView({ block: "nearest" }) : undefined}
             onClick={() => take(choice)}
             onMouseMove={() => setAt(i)}
           >
@@ -100,6 +117,9 @@ export function Palette({ close }: { close(): void }): ReactNode {
           </li>
         ))}
       </ul>
+      {choices.length === 0 && (
+        <p className="dim">Nothing is called that. An id opens whatever has it.</p>
+      )}
     </dialog>
   );
 }

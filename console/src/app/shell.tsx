@@ -1,8 +1,11 @@
 // The frame of every page: where one is, where one can go, and whether what is shown is live.
-import { useEffect, useState } from "react";
+import { useCallback, useEffect, useState } from "react";
 import type { ReactNode } from "react";
 import { send } from "../api/client.ts";
 import type { Counts } from "../api/types.ts";
+import { Icon } from "../ui/icon.tsx";
+import { Help } from "./help.tsx";
+import { useKeys } from "./keys.ts";
 import { useConnection } from "./live.tsx";
 import { Palette } from "./palette.tsx";
 import { settings, work } from "./places.ts";
@@ -11,31 +14,40 @@ import { Link, navigate, useAddress } from "./router.tsx";
 import { useScope, useScoped } from "./scope.tsx";
 import { useTheme } from "./theme.ts";
 
+const themeIcons = { light: "sun", dark: "moon", system: "system" } as const;
 const connectionWords = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
 
-/** "g" and a letter goes places, Ctrl+K or "/" asks where. */
-function useKeys(openPalette: () => void): void {
+/** "g" and a letter goes places, "/" asks where, and Ctrl+K does so even where one types. */
+function useFrameKeys(openPalette: () => void, openHelp: () => void): void {
+  useKeys([
+    ...work.map(({ key, label, href }) => ({
+      keys: `g ${key}`,
+      words: label,
+      act: () => navigate(href),
+    })),
+    { keys: "/", words: "go anywhere", act: openPalette },
+    { keys: "?", words: "these keys", act: openHelp },
+  ]);
   useEffect(() => {
-    let isGoing = false;
     const press = (event: KeyboardEvent): void => {
-      const isTyping =
-        event.target instanceof HTMLElement &&
-        event.target.closest("input,textarea,select,[contenteditable],.xterm") !== null;
-      if (
-        (event.key === "k" && (event.metaKey || event.ctrlKey)) ||
-        (event.key === "/" && !isTyping)
-      ) {
-        event.preventDefault();
-        openPalette();
-      } else if (!isTyping && !event.metaKey && !event.ctrlKey && !event.altKey) {
-        const destination = isGoing && work.find(({ key }) => key === event.key);
-        if (destination) navigate(destination.href);
-        isGoing = event.key === "g" && !isGoing;
-      }
+      if (event.key !== "k" || !(event.metaKey || event.ctrlKey)) return;
+      event.preventDefault();
+      openPalette();
     };
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
   }, [openPalette]);
+}
+
+/** What is shown is from before: since when, and that it goes on by itself. */
+function Lost(): ReactNode {
+  const [since] = useState(() => new Date());
+  return (
+    <p className="lost" role="status">
+      <strong>The server cannot be reached.</strong> What you see is from{" "}
+      {since.toLocaleTimeString()}; this page goes on by itself once it answers.
+    </p>
+  );
 }
 
 function Scopes(): ReactNode {
@@ -83,13 +95,14 @@ function Places({
     <ul>
       {table
         .filter(({ needs }) => needs === undefined || may(needs))
-        .map(({ href, label }) => {
+        .map(({ href, label, icon }) => {
           const isHere =
             href === "/" ? pathname === "/" : pathname === href || pathname.startsWith(`${href}/`);
           const badge = badges?.[href];
           return (
             <li key={href}>
               <Link href={href} aria-current={isHere ? "page" : undefined}>
+                <Icon name={icon} />
                 {label}
                 {badge ? <b className="badge">{badge}</b> : null}
               </Link>
@@ -101,14 +114,15 @@ function Places({
 }
 
 export function Shell({ children }: { children: ReactNode }): ReactNode {
-  const [isSearching, setSearching] = useState(false);
+  const [opened, open] = useState<"palette" | "help">();
   const [isOpen, setOpen] = useState(false);
   const [theme, nextTheme] = useTheme();
   const { me, environment } = useScope();
   const connection = useConnection();
   const counts = useScoped<Counts>("/runs/counts");
   const { pathname } = useAddress();
-  useKeys(() => setSearching(true));
+  const openPalette = useCallback(() => open("palette"), []);
+  useFrameKeys(openPalette, () => open("help"));
   useEffect(() => setOpen(false), [pathname]);
   return (
     <div
@@ -150,15 +164,25 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           aria-label="Menu"
           onClick={() => setOpen(!isOpen)}
         >
-          ☰
+          <Icon name="menu" />
         </button>
         <Scopes />
         <span className={`connection is-${connection}`} role="status">
           <i aria-hidden="true" />
           {connectionWords[connection]}
         </span>
-        <button type="button" className="search quiet" onClick={() => setSearching(true)}>
-          Search <kbd>Ctrl K</kbd>
+        <button type="button" className="search quiet" aria-label="Search" onClick={openPalette}>
+          <Icon name="search" />
+          <span>Search</span> <kbd>Ctrl K</kbd>
+        </button>
+        <button
+          type="button"
+          className="quiet keys"
+          aria-label="Keys"
+          title="Keys: ?"
+          onClick={() => open("help")}
+        >
+          <Icon name="help" />
         </button>
         <button
           type="button"
@@ -167,13 +191,15 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           aria-label={`Theme: ${theme}`}
           title={`Theme: ${theme}`}
         >
-          {theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}
+          <Icon name={themeIcons[theme]} />
         </button>
       </header>
       <main id="content" tabIndex={-1}>
+        {connection === "lost" && <Lost />}
         {children}
       </main>
-      {isSearching && <Palette close={() => setSearching(false)} />}
+      {opened === "palette" && <Palette close={() => open(undefined)} nextTheme={nextTheme} />}
+      {opened === "help" && <Help close={() => open(undefined)} />}
     </div>
   );
 }

@@ -2,55 +2,73 @@
 import { useEffect, useState } from "react";
 import type { ReactNode } from "react";
 import { get, send } from "../api/client.ts";
-import type { Run, Wait } from "../api/types.ts";
+import type { Run, Token, Wait } from "../api/types.ts";
+import { useKeys } from "../app/keys.ts";
 import { useQuery } from "../app/query.ts";
 import { useRunEvents } from "../app/run_events.ts";
-import { Link, navigate, useAddress } from "../app/router.tsx";
+import { Link, navigate, useAddress, useSearch } from "../app/router.tsx";
 import { useScope, useScoped } from "../app/scope.tsx";
-import { Answer, formOf, promptOf } from "../ui/answer.tsx";
-import { withoutAnsi } from "../ui/ansi.ts";
+import { AnsiText } from "../ui/ansi_text.tsx";
+import { Answer, promptOf } from "../ui/answer.tsx";
+import { AnsweredBy } from "../ui/answered.tsx";
+import { bytesOf } from "../ui/bytes.ts";
 import { DiffView } from "../ui/diff_view.tsx";
-import { Copy, Empty, PageHead, Section, useSubmit } from "../ui/parts.tsx";
+import { wordsOfWait } from "../ui/life.ts";
+import { Copy, Empty, PageHead, Section, Tabs, useSubmit } from "../ui/parts.tsx";
 import { Time, durationText, useNow } from "../ui/time.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 
-const logLines = 30;
+const tailLines = 30;
 
 function Expiry({ at }: { at: string | null | undefined }): ReactNode {
   const now = useNow(1000);
   if (!at) return null;
   const left = Date.parse(at) - now;
   return (
-    <span className={left < 3_600_000 ? "soon" : "dim"}>
+    <span
+      className={left < 3_600_000 ? "soon" : undefined}
+      title={new Date(at).toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" })}
+    >
       {left > 0 ? `expires in ${durationText(left)}` : "expired"}
     </span>
   );
 }
 
-function RecentLog({ runId }: { runId: string }): ReactNode {
-  const { place } = useScope();
-  const { data } = useQuery(`${place.environmentId} tail ${runId}`, () =>
-    get<{ stdout_base64: string }>(`/runs/${runId}/logs`, place),
-  );
-  if (!data) return null;
-  const bytes = Uint8Array.from(atob(data.stdout_base64), (letter) => letter.charCodeAt(0));
-  const lines = withoutAnsiLines(new TextDecoder().decode(bytes));
-  return lines.length === 0 ? (
-    <p className="dim">It has printed nothing.</p>
-  ) : (
-    <pre className="tail" tabIndex={0}>
-      {lines.join("\n")}
+function Tail({ name, base64 }: { name: string; base64: string }): ReactNode {
+  const lines = new TextDecoder().decode(bytesOf(base64)).trimEnd().split("\n").slice(-tailLines);
+  return (
+    <pre className="tail" tabIndex={0} aria-label={name}>
+      {lines.map((line, i) => (
+        <span key={i}>
+          <AnsiText text={line} />
+          {"\n"}
+        </span>
+      ))}
     </pre>
   );
 }
 
-function withoutAnsiLines(text: string): string[] {
-  return text
-    .trimEnd()
-    .split("\n")
-    .slice(-logLines)
-    .map(withoutAnsi)
-    .filter((line, _i, all) => line !== "" || all.length > 1);
+function RecentLog({ runId }: { runId: string }): ReactNode {
+  const { place } = useScope();
+  const { data, error, refresh } = useQuery(`${place.environmentId} /runs/${runId} tail`, () =>
+    get<{ stdout_base64: string; stderr_base64: string }>(`/runs/${runId}/logs`, place),
+  );
+  if (error && !data) return <Trouble error={error} retry={refresh} />;
+  if (!data) return null;
+  return (
+    <>
+      {data.stdout_base64 === "" && data.stderr_base64 === "" && (
+        <p className="dim">It has printed nothing.</p>
+      )}
+      {data.stdout_base64 !== "" && <Tail name="Output" base64={data.stdout_base64} />}
+      {data.stderr_base64 !== "" && (
+        <>
+          <p className="dim">stderr</p>
+          <Tail name="Errors" base64={data.stderr_base64} />
+        </>
+      )}
+    </>
+  );
 }
 
 /** A link for a phone: it can be used once and needs no account. */
@@ -68,9 +86,12 @@ function PhoneLink({ wait }: { wait: Wait }): ReactNode {
   });
   if (url)
     return (
-      <div className="command">
-        <code>{url}</code>
-        <Copy text={url} />
+      <div className="once" role="status">
+        <strong>Works once, without an account. Send it to whoever should decide:</strong>
+        <div className="command">
+          <code>{url}</code>
+          <Copy text={url} />
+        </div>
       </div>
     );
   return (
@@ -83,123 +104,156 @@ function PhoneLink({ wait }: { wait: Wait }): ReactNode {
   );
 }
 
-function Detail({ run, wait, done }: { run: Run; wait: Wait; done(): void }): ReactNode {
+interface Asked {
+  run: Run;
+  wait: Wait;
+}
+
+function Detail({ run, wait, done }: Asked & { done(words: string): void }): ReactNode {
   useRunEvents(run.id);
   return (
     <article className="decision" aria-label={promptOf(wait)}>
-      <h2>{promptOf(wait)}</h2>
-      <p className="dim">
-        <Link href={`/runs/${run.id}`}>{run.task_id}</Link> · asked <Time at={wait.created_at} /> ·{" "}
-        <Expiry at={wait.timeout_at} />
-      </p>
-      <Answer key={wait.id} wait={wait} done={done} />
-      <PhoneLink key={`link-${wait.id}`} wait={wait} />
-      <Section title="Changes so far">
-        <DiffView path={`/runs/${run.id}/diff`} />
-      </Section>
-      <Section title="Last lines of the log">
-        <RecentLog runId={run.id} />
-      </Section>
+      <div className="question">
+        <h2>{promptOf(wait)}</h2>
+        <p className="dim">
+          <Link href={`/runs/${run.id}`}>{run.task_id}</Link> · asked{" "}
+          <Time at={wait.created_at} /> · <Expiry at={wait.timeout_at} />
+        </p>
+        <Answer wait={wait} done={done}>
+          <PhoneLink wait={wait} />
+        </Answer>
+      </div>
+      <div className="about">
+        <Section title="Changes so far">
+          <DiffView path={`/runs/${run.id}/diff`} />
+        </Section>
+        <Section
+          title="Last lines of the log"
+          aside={<Link href={`/runs/${run.id}`}>The whole log</Link>}
+        >
+          <RecentLog runId={run.id} />
+        </Section>
+      </div>
     </article>
   );
 }
 
-/** j and k move, a approves, r rejects. */
-function useInboxKeys(
-  list: Run[],
-  at: number,
-  open: (i: number) => void,
-  decide: (approved: boolean) => void,
-): void {
-  useEffect(() => {
-    const press = (event: KeyboardEvent): void => {
-      if (
-        (event.target instanceof HTMLElement &&
-          event.target.closest("input,textarea,select,dialog")) ||
-        event.metaKey ||
-        event.ctrlKey
-      )
-        return;
-      if (event.key === "j") open(Math.min(list.length - 1, at + 1));
-      if (event.key === "k") open(Math.max(0, at - 1));
-      if (event.key === "a") decide(true);
-      if (event.key === "x") decide(false);
-    };
-    window.addEventListener("keydown", press);
-    return () => window.removeEventListener("keydown", press);
-  });
-}
-
-export default function Approvals(): ReactNode {
-  const { place } = useScope();
+function Waiting({ say }: { say(words: string): void }): ReactNode {
   const { data, error, refresh } = useScoped<{ runs: Run[] }>("/runs", {
     status: "waiting",
     limit: 200,
   });
   const { hash } = useAddress();
-  const [said, setSaid] = useState("");
-  const list = (data?.runs ?? []).filter(({ pending_wait }) => pending_wait?.token_id);
-  const at = Math.max(
-    0,
-    list.findIndex(({ pending_wait }) => `#${pending_wait?.id}` === hash),
+  const list = (data?.runs ?? []).flatMap((run): Asked[] =>
+    run.pending_wait?.token_id ? [{ run, wait: run.pending_wait }] : [],
   );
+  const found = list.findIndex(({ wait }) => `#${wait.id}` === hash);
+  const at = Math.max(0, found);
   const chosen = list[at];
   const open = (i: number): void => {
-    if (list[i]) navigate(`/approvals#${list[i].pending_wait?.id}`, { replace: true });
+    const to = list[Math.max(0, Math.min(list.length - 1, i))];
+    if (to) navigate(`/approvals#${to.wait.id}`, { replace: true });
   };
-  const done = (words: string): void => {
-    setSaid(words);
-    refresh();
-  };
-  const quick = useSubmit(async () => undefined);
-  useInboxKeys(list, at, open, (approved) => {
-    const wait = chosen?.pending_wait;
-    if (!wait || formOf(wait) !== "approval" || quick.isBusy) return;
-    void send("POST", `/tokens/${wait.token_id}/complete`, { data: { approved } }, place).then(
-      () => done(`${approved ? "Approved" : "Rejected"}: ${promptOf(wait)}`),
-      () => setSaid("It could not be answered."),
+  useKeys([
+    { keys: "j", words: "next question", act: () => open(at + 1) },
+    { keys: "k", words: "previous question", act: () => open(at - 1) },
+  ]);
+  const isGone = data !== undefined && hash !== "" && found < 0;
+  useEffect(() => {
+    if (isGone) say("That question is no longer open.");
+  }, [isGone]);
+  if (error && !data) return <Trouble error={error} retry={refresh} />;
+  if (data && !chosen)
+    return (
+      <Empty title="Nobody waits for you" command="helmr run human-in-the-loop">
+        When a task calls <code>ctx.wait.human()</code>, its question appears here. An example asks
+        twice:
+      </Empty>
     );
+  if (!chosen) return null;
+  return (
+    <div className="inbox">
+      <ul aria-label="Questions">
+        {list.map(({ run, wait }, i) => (
+          <li key={wait.id}>
+            <Link href={`/approvals#${wait.id}`} aria-current={i === at}>
+              <b>{promptOf(wait)}</b>
+              <span className="dim">
+                {run.task_id} · <Time at={wait.created_at} />
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <Detail
+        key={chosen.wait.id}
+        {...chosen}
+        done={(words) => {
+          say(words);
+          const next = list[at + 1] ?? list[at - 1];
+          navigate(`/approvals${next ? `#${next.wait.id}` : ""}`, { replace: true });
+          refresh();
+        }}
+      />
+    </div>
+  );
+}
+
+function History(): ReactNode {
+  const { data, error, refresh } = useScoped<{ tokens: Token[] }>("/tokens", {
+    status: "completed",
+    limit: 100,
   });
+  if (error && !data) return <Trouble error={error} retry={refresh} />;
+  if (data?.tokens.length === 0)
+    return (
+      <Empty title="Nothing has been answered yet">
+        What you and others answer is kept here: what was asked, what was said, and by whom.
+      </Empty>
+    );
+  const time = ({ completed_at }: Token): number => Date.parse(completed_at ?? "");
+  return (
+    <ul className="lines waits">
+      {data?.tokens
+        .toSorted((a, b) => time(b) - time(a))
+        .map((token) => (
+          <li key={token.id}>
+            <span className="grow">
+              {token.run_id ? (
+                <Link href={`/runs/${token.run_id}`}>{wordsOfWait("token", token.metadata)}</Link>
+              ) : (
+                <b>{wordsOfWait("token", token.metadata)}</b>
+              )}
+              <AnsweredBy token={token} />
+            </span>
+          </li>
+        ))}
+    </ul>
+  );
+}
+
+export default function Approvals(): ReactNode {
+  const { may } = useScope();
+  const [tab, setTab] = useSearch("tab", "Waiting");
+  const [said, setSaid] = useState("");
+  const names = may("tokens:read") ? ["Waiting", "Answered"] : ["Waiting"];
   return (
     <>
       <PageHead
         title="Approvals"
         lead={
-          <>
-            <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approves, <kbd>x</kbd> rejects
-          </>
+          <span className="key-hints">
+            <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approves, <kbd>x</kbd> rejects,{" "}
+            <kbd>m</kbd> writes
+          </span>
         }
       />
       <p role="status" className="said">
         {said}
       </p>
-      {error && <Trouble error={error} retry={refresh} />}
-      {data && list.length === 0 && (
-        <Empty title="Nobody waits for you">
-          When a task calls <code>ctx.wait.human()</code>, its question appears here.
-        </Empty>
-      )}
-      {chosen?.pending_wait && (
-        <div className="inbox">
-          <ul aria-label="Waiting">
-            {list.map((run, i) => (
-              <li key={run.id}>
-                <Link href={`/approvals#${run.pending_wait?.id}`} aria-current={i === at}>
-                  <b>{promptOf(run.pending_wait as Wait)}</b>
-                  <span className="dim">
-                    {run.task_id} · <Time at={run.pending_wait?.created_at} />
-                  </span>
-                </Link>
-              </li>
-            ))}
-          </ul>
-          <Detail
-            run={chosen}
-            wait={chosen.pending_wait}
-            done={() => done(`Answered: ${promptOf(chosen.pending_wait as Wait)}`)}
-          />
-        </div>
-      )}
+      <Tabs label="Questions" names={names} value={tab} choose={setTab}>
+        {tab === "Waiting" ? <Waiting say={setSaid} /> : <History />}
+      </Tabs>
     </>
   );
 }

@@ -1,63 +1,36 @@
 // What runs, what waits for somebody, what failed, and on what.
 import type { ReactNode } from "react";
 import { get } from "../api/client.ts";
-import type { Counts, Deployment, Run, Worker } from "../api/types.ts";
+import type { Counts, Deployment, Run, Token, Worker } from "../api/types.ts";
 import { useQuery } from "../app/query.ts";
 import { Link } from "../app/router.tsx";
 import { useScope, useScoped } from "../app/scope.tsx";
-import { Bars } from "../ui/chart.tsx";
-import type { Bar } from "../ui/chart.tsx";
+import { promptOf } from "../ui/answer.tsx";
+import { ChartCard } from "../ui/chart.tsx";
 import { Empty, Id, PageHead, Section, Status } from "../ui/parts.tsx";
 import { RunTable } from "../ui/run_table.tsx";
-import { Time, durationText } from "../ui/time.tsx";
+import { counted, middle, slotsOf } from "../ui/slots.ts";
+import { Time, durationText, useNow } from "../ui/time.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 
-const slots = 24;
 const shown = 8;
-
-/** The last runs by when they were made, in equal steps of time. */
-function byTime(runs: Run[], now: number): { bars: Bar[]; stepMs: number } {
-  const oldest = Math.min(
-    now - 60_000 * slots,
-    ...runs.map(({ created_at }) => Date.parse(created_at)),
-  );
-  const stepMs = Math.ceil((now - oldest + 1) / slots);
-  const bars = Array.from({ length: slots }, (_, i): Bar => ({
-    label: `${durationText(now - oldest - i * stepMs)} ago`,
-    parts: ["succeeded", "failed", "waiting", "running"].map((kind) => ({ kind, value: 0 })),
-  }));
-  for (const run of runs) {
-    const bar =
-      bars[Math.min(slots - 1, Math.floor((Date.parse(run.created_at) - oldest) / stepMs))];
-    const kind =
-      run.status === "succeeded" || run.status === "waiting"
-        ? run.status
-        : run.finished_at
-          ? "failed"
-          : "running";
-    const part = bar?.parts.find((one) => one.kind === kind);
-    if (part) part.value++;
-  }
-  return { bars, stepMs };
-}
-
-function middle(values: number[]): number | undefined {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
-}
+const shownFailures = 4;
+const outcomes = ["succeeded", "failed", "waiting", "running"] as const;
+const answers = ["answered", "open", "unanswered"] as const;
 
 function Numbers({ counts }: { counts: Counts }): ReactNode {
-  const cards: [string, number, string][] = [
-    ["waiting for an answer", counts.waiting, "/approvals"],
-    ["running", counts.running, "/runs?status=running"],
-    ["queued", counts.queued, "/runs?status=queued"],
-    ["failed", counts.failed, "/runs?status=failed"],
-    ["succeeded", counts.succeeded, "/runs?status=succeeded"],
+  const cards: [string, number, string, string][] = [
+    ["waiting", counts.waiting, "/approvals", "wait"],
+    ["running", counts.running, "/runs?status=running", "accent"],
+    ["queued", counts.queued, "/runs?status=queued", "cold"],
+    ["failed", counts.failed, "/runs?status=failed", "bad"],
+    ["succeeded", counts.succeeded, "/runs?status=succeeded", "good"],
   ];
   return (
     <div className="cards">
-      {cards.map(([label, value, href]) => (
-        <Link key={label} className="card" href={href}>
-          <b>{value}</b>
+      {cards.map(([label, value, href, tone]) => (
+        <Link key={label} className={`card${value > 0 ? ` tone-${tone}` : ""}`} href={href}>
+          <b>{value.toLocaleString("en")}</b>
           <span>{label}</span>
         </Link>
       ))}
@@ -65,29 +38,57 @@ function Numbers({ counts }: { counts: Counts }): ReactNode {
   );
 }
 
-function Recent({ runs }: { runs: Run[] }): ReactNode {
-  const { bars, stepMs } = byTime(runs, Date.now());
-  const took = runs
-    .filter(({ status }) => status === "succeeded")
-    .map(({ active_duration_ms }) => active_duration_ms);
-  const typical = middle(took);
+const outcomeOf = (run: Run): string =>
+  run.status === "succeeded" || run.status === "waiting"
+    ? run.status
+    : run.finished_at
+      ? "failed"
+      : "running";
+
+const answerOf = ({ status }: Token): string =>
+  status === "completed" ? "answered" : status === "pending" ? "open" : "unanswered";
+
+function Charts({ runs, tokens }: { runs: Run[]; tokens: Token[] | undefined }): ReactNode {
+  const now = useNow(15_000);
+  const made = slotsOf(runs, ({ created_at }) => Date.parse(created_at), now);
+  const over = runs.filter(({ finished_at }) => finished_at);
+  const done = slotsOf(over, ({ finished_at }) => Date.parse(finished_at ?? ""), now);
+  const asked = slotsOf(tokens ?? [], ({ created_at }) => Date.parse(created_at), now);
+  const typical = middle(over.map(({ active_duration_ms }) => active_duration_ms));
+  const waits = (tokens ?? []).flatMap(({ completed_at, created_at }) =>
+    completed_at ? [Date.parse(completed_at) - Date.parse(created_at)] : [],
+  );
+  const patience = middle(waits);
+  const durations = done.parts.map(({ label, items }) => {
+    const value = middle(items.map(({ active_duration_ms }) => active_duration_ms)) ?? 0;
+    const words = items.length > 0 ? `${durationText(value)}, ${items.length} runs` : "none ended";
+    return { label, words, parts: [{ kind: "running", value }] };
+  });
   return (
-    <>
-      <Section
-        title="Runs over time"
-        aside={
-          <span className="dim">
-            {durationText(stepMs)} per bar
-            {typical === undefined ? "" : ` · typical run ${durationText(typical)}`}
-          </span>
-        }
-      >
-        <Bars bars={bars} label="Runs by the time they were started and what became of them" />
-      </Section>
-      <Section title="Newest runs" aside={<Link href="/runs?status=all">All runs</Link>}>
-        <RunTable runs={runs.slice(0, shown)} />
-      </Section>
-    </>
+    <div className="charts">
+      <ChartCard
+        title="Runs"
+        number={runs.length.toLocaleString("en")}
+        words={made.span}
+        bars={counted(made, outcomes, outcomeOf)}
+        legend={[...outcomes]}
+      />
+      {tokens && (
+        <ChartCard
+          title="Waits for people"
+          number={patience === undefined ? "–" : durationText(patience)}
+          words={`until an answer, typically · ${asked.span}`}
+          bars={counted(asked, answers, answerOf)}
+          legend={[...answers]}
+        />
+      )}
+      <ChartCard
+        title="Durations"
+        number={typical === undefined ? "–" : durationText(typical)}
+        words={`of work in a typical run · ${done.span}`}
+        bars={durations}
+      />
+    </div>
   );
 }
 
@@ -107,10 +108,12 @@ function Workers(): ReactNode {
         {list.map((worker) => (
           <li key={worker.id}>
             <Status value={worker.state} />
-            <span>{worker.resource_id}</span>
-            <span className="dim">
-              {worker.engine ?? "no engine"} · {worker.grade ?? "–"} · {worker.active_leases} of{" "}
-              {worker.capabilities?.execution_slots ?? "?"} in use
+            <span className="grow">
+              <b>{worker.resource_id}</b>
+              <span className="dim">
+                {worker.engine ?? "no engine"} · {worker.grade ?? "–"} · {worker.active_leases} of{" "}
+                {worker.capabilities?.execution_slots ?? "?"} slots in use
+              </span>
             </span>
           </li>
         ))}
@@ -135,7 +138,7 @@ function Deployments(): ReactNode {
             <Status value={one.status} />
             <Link href={`/deployments/${one.id}`}>{one.version}</Link>
             {one.is_current && <span className="tag">current</span>}
-            <span className="dim">
+            <span className="dim end">
               <Time at={one.created_at} />
             </span>
           </li>
@@ -153,11 +156,15 @@ function Waiting({ runs }: { runs: Run[] }): ReactNode {
       <ul className="lines">
         {waiting.slice(0, shown).map((run) => (
           <li key={run.id}>
-            <Link href={`/approvals#${run.pending_wait?.id}`}>
-              {String(run.pending_wait?.metadata["prompt"] ?? run.task_id)}
-            </Link>
-            <span className="dim">
-              <Id value={run.id} href={`/runs/${run.id}`} />{" "}
+            <span className="grow">
+              <Link href={`/approvals#${run.pending_wait?.id}`}>
+                {run.pending_wait && promptOf(run.pending_wait)}
+              </Link>
+              <span className="dim">
+                {run.task_id} · <Id value={run.id} href={`/runs/${run.id}`} />
+              </span>
+            </span>
+            <span className="dim end">
               <Time at={run.pending_wait?.created_at} />
             </span>
           </li>
@@ -167,33 +174,78 @@ function Waiting({ runs }: { runs: Run[] }): ReactNode {
   );
 }
 
+function Failed(): ReactNode {
+  const { data } = useScoped<{ runs: Run[] }>("/runs", { status: "failed", limit: shownFailures });
+  if (!data || data.runs.length === 0) return null;
+  return (
+    <Section title="Failed lately" aside={<Link href="/runs?status=failed">All failed</Link>}>
+      <ul className="lines">
+        {data.runs.map((run) => (
+          <li key={run.id}>
+            <span className="grow">
+              <Link href={`/runs/${run.id}`}>{run.task_id}</Link>
+              <span className="fault-words">{run.error?.message}</span>
+            </span>
+            <span className="dim end">
+              <Time at={run.finished_at} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function Running(): ReactNode {
+  const { data } = useScoped<{ runs: Run[] }>("/runs", { status: "running", limit: shown });
+  if (!data || data.runs.length === 0) return null;
+  return (
+    <Section title="Running now" aside={<Link href="/runs?status=running">All running</Link>}>
+      <RunTable runs={data.runs} />
+    </Section>
+  );
+}
+
 export default function Overview(): ReactNode {
-  const { project, environment } = useScope();
+  const { project, environment, may } = useScope();
   const counts = useScoped<Counts>("/runs/counts");
   const recent = useScoped<{ runs: Run[] }>("/runs", { status: "all", limit: 200 });
   const waiting = useScoped<{ runs: Run[] }>("/runs", { status: "waiting", limit: 50 });
+  const tokens = useScoped<{ tokens: Token[] }>(may("tokens:read") ? "/tokens" : undefined, {
+    limit: 200,
+  });
   const error = counts.error ?? recent.error;
+  const isNew = recent.data?.runs.length === 0;
   return (
-    <>
+    <div className="overview">
       <PageHead title="Overview" lead={`${project.name} / ${environment.name}`} />
       {error && <Trouble error={error} retry={recent.refresh} />}
       {counts.data && <Numbers counts={counts.data} />}
+      {recent.data && !isNew && <Charts runs={recent.data.runs} tokens={tokens.data?.tokens} />}
       <div className="columns">
         <div>
-          {recent.data?.runs.length === 0 ? (
-            <Empty title="Nothing has run here yet" command="helmr run hello">
-              Deploy a project with <code>helmr deploy</code>, then start a task:
-            </Empty>
+          <Running />
+          {isNew ? (
+            <Section title="Newest runs">
+              <Empty title="Nothing has run here yet" command="helmr run hello">
+                Deploy a project with <code>helmr deploy</code>, then start a task:
+              </Empty>
+            </Section>
           ) : (
-            recent.data && <Recent runs={recent.data.runs} />
+            recent.data && (
+              <Section title="Newest runs" aside={<Link href="/runs">All runs</Link>}>
+                <RunTable runs={recent.data.runs.slice(0, shown)} />
+              </Section>
+            )
           )}
         </div>
         <div>
           {waiting.data && <Waiting runs={waiting.data.runs} />}
+          <Failed />
           <Workers />
           <Deployments />
         </div>
       </div>
-    </>
+    </div>
   );
 }

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { get } from "../api/client.ts";
 import type { DiffEntry } from "../api/types.ts";
 import { useScope, useScoped } from "../app/scope.tsx";
-import { Empty, useSubmit } from "./parts.tsx";
+import { useSubmit } from "./parts.tsx";
 import { sizeText } from "./size.ts";
 import { Trouble } from "./trouble.tsx";
 
@@ -158,7 +158,7 @@ export function DiffView({
       </p>
     );
   const entries = [...data.entries, ...(rest?.entries ?? [])];
-  if (entries.length === 0) return <Empty title="Nothing was changed" />;
+  if (entries.length === 0) return <p className="dim">No file was changed.</p>;
   const isOpen = (entry: DiffEntry): boolean =>
     open ? open.has(entry.path) : entries.length <= openAtFirst;
   const areAllOpen = entries.every(isOpen);

@@ -10,7 +10,8 @@ import {
 } from "react";
 import type { ReactNode } from "react";
 import { navigate, useAddress } from "../app/router.tsx";
-import { pieces, withoutAnsi } from "./ansi.ts";
+import { withoutAnsi } from "./ansi.ts";
+import { AnsiText } from "./ansi_text.tsx";
 import type { LogLines } from "./log_lines.ts";
 
 const rowPx = 20;
@@ -73,18 +74,7 @@ const LineText = memo(function LineText({
     }
     return [...out, clean.slice(at)];
   }
-  return pieces(text).map((piece, i) => (
-    <span
-      key={i}
-      className={piece.classes}
-      style={{
-        ...(piece.color && { color: piece.color }),
-        ...(piece.background && { background: piece.background }),
-      }}
-    >
-      {piece.text}
-    </span>
-  ));
+  return <AnsiText text={text} />;
 });
 
 function download(log: LogLines, name: string): void {

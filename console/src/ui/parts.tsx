@@ -126,6 +126,59 @@ export function Section({
   );
 }
 
+/** One part at a time; the arrows go from one to the next. */
+export function Tabs({
+  label,
+  names,
+  value,
+  choose,
+  children,
+}: {
+  label: string;
+  names: readonly string[];
+  value: string;
+  choose(name: string): void;
+  children: ReactNode;
+}): ReactNode {
+  const id = useId();
+  const step = (by: number, list: HTMLElement): void => {
+    const at = (names.indexOf(value) + by + names.length) % names.length;
+    choose(names[at] as string);
+    list.querySelectorAll<HTMLElement>("[role=tab]")[at]?.focus();
+  };
+  return (
+    <>
+      <div
+        className="tabs"
+        role="tablist"
+        aria-label={label}
+        onKeyDown={(event) => {
+          const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+          if (by !== 0) step(by, event.currentTarget);
+        }}
+      >
+        {names.map((name) => (
+          <button
+            key={name}
+            type="button"
+            role="tab"
+            id={`${id}-${name}`}
+            aria-selected={value === name}
+            aria-controls={value === name ? id : undefined}
+            tabIndex={value === name ? 0 : -1}
+            onClick={() => choose(name)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id={id} aria-labelledby={`${id}-${value}`}>
+        {children}
+      </div>
+    </>
+  );
+}
+
 export function Field({
   label,
   hint,
@@ -189,7 +242,7 @@ export function Confirm({
     return (
       <button
         type="button"
-        className={isPlain ? "quiet" : "danger"}
+        className={isPlain ? "quiet" : "quiet grave"}
         onClick={() => setAsking(true)}
       >
         {label}

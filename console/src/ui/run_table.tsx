@@ -1,7 +1,12 @@
+// Runs as a table of any length: only the rows one sees are on the page.
+import { useState } from "react";
 import type { ReactNode } from "react";
 import type { Run } from "../api/types.ts";
-import { Link } from "../app/router.tsx";
+import { useKeys } from "../app/keys.ts";
+import { Link, navigate } from "../app/router.tsx";
 import { Id, Status } from "./parts.tsx";
+import { useRowsInView } from "./rows_in_view.ts";
+import type { RowsInView } from "./rows_in_view.ts";
 import { Time, durationText, useNow } from "./time.tsx";
 
 /** How long it has taken, or takes so far. */
@@ -13,48 +18,99 @@ export function Took({ run }: { run: Run }): ReactNode {
   );
 }
 
-export function RunTable({ runs }: { runs: Run[] }): ReactNode {
+function RunRow({ run, isAt }: { run: Run; isAt: boolean }): ReactNode {
+  return (
+    <tr data-row className={isAt ? "is-at" : undefined} aria-current={isAt || undefined}>
+      <td className="col-status">
+        <Status value={run.status} />
+      </td>
+      <td className="col-task">
+        <Link href={`/runs/${run.id}`}>{run.task_id}</Link>
+        {run.tags.map((tag) => (
+          <span key={tag} className="tag">
+            {tag}
+          </span>
+        ))}
+        {run.error && (
+          <span className="why" title={run.error.message}>
+            {run.error.message}
+          </span>
+        )}
+        {run.status === "queued" && run.queued_reason && (
+          <span className="why">{run.queued_reason.replaceAll("_", " ")}</span>
+        )}
+      </td>
+      <td className="col-id">
+        <Id value={run.id} href={`/runs/${run.id}`} />
+      </td>
+      <td className="col-created">
+        <Time at={run.created_at} />
+      </td>
+      <td className="col-took">
+        <Took run={run} />
+      </td>
+      <td className="col-engine dim">
+        {run.isolation ? `${run.isolation.engine} · ${run.isolation.grade}` : "–"}
+      </td>
+    </tr>
+  );
+}
+
+const room = (px: number): ReactNode =>
+  px > 0 && <tr aria-hidden="true" className="room" style={{ height: px }} />;
+
+/** `select` lets the keyboard choose rows; `view` is whose scrolling somebody else follows, too. */
+export function RunTable({
+  runs,
+  select,
+  view,
+}: {
+  runs: Run[];
+  select?: boolean;
+  view?: RowsInView;
+}): ReactNode {
+  const own = useRowsInView(runs.length);
+  const { box, first, last, roomBefore, roomAfter, scrollTo } = view ?? own;
+  const [chosen, setChosen] = useState<string>();
+  const at = runs.findIndex(({ id }) => id === chosen);
+  const go = (to: number): void => {
+    const run = runs[Math.max(0, Math.min(runs.length - 1, to))];
+    if (!run) return;
+    setChosen(run.id);
+    scrollTo(runs.indexOf(run));
+  };
+  useKeys(
+    select
+      ? [
+          { keys: "j", words: "next run", act: () => go(at + 1) },
+          { keys: "k", words: "previous run", act: () => go(at < 0 ? 0 : at - 1) },
+          {
+            keys: "o",
+            words: "open the run",
+            act: () => chosen !== undefined && navigate(`/runs/${chosen}`),
+          },
+        ]
+      : [],
+  );
   return (
     <div className="table" tabIndex={0}>
-      <table>
+      <table className="runs" aria-rowcount={runs.length + 1}>
         <thead>
           <tr>
-            <th>Status</th>
-            <th>Task</th>
-            <th>Run</th>
-            <th>Created</th>
-            <th>Took</th>
-            <th>Engine</th>
+            <th className="col-status">Status</th>
+            <th className="col-task">Task</th>
+            <th className="col-id">Run</th>
+            <th className="col-created">Created</th>
+            <th className="col-took">Took</th>
+            <th className="col-engine">Engine</th>
           </tr>
         </thead>
-        <tbody>
-          {runs.map((run) => (
-            <tr key={run.id}>
-              <td>
-                <Status value={run.status} />
-              </td>
-              <td>
-                <Link href={`/runs/${run.id}`}>{run.task_id}</Link>
-                {run.tags.map((tag) => (
-                  <span key={tag} className="tag">
-                    {tag}
-                  </span>
-                ))}
-              </td>
-              <td>
-                <Id value={run.id} href={`/runs/${run.id}`} />
-              </td>
-              <td>
-                <Time at={run.created_at} />
-              </td>
-              <td>
-                <Took run={run} />
-              </td>
-              <td className="dim">
-                {run.isolation ? `${run.isolation.engine} · ${run.isolation.grade}` : "–"}
-              </td>
-            </tr>
+        <tbody ref={box}>
+          {room(roomBefore)}
+          {runs.slice(first, last).map((run) => (
+            <RunRow key={run.id} run={run} isAt={run.id === chosen} />
           ))}
+          {room(roomAfter)}
         </tbody>
       </table>
     </div>

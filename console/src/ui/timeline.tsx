@@ -1,67 +1,68 @@
-// The life of a run, drawn to scale: what it was doing when, from its events.
+// The life of a run, drawn to scale: what it was doing when, and each wait below it.
 import type { ReactNode } from "react";
 import type { Run, RunEvent } from "../api/types.ts";
+import { spansOf, waitsOf } from "./life.ts";
+import type { Kind, WaitSpan } from "./life.ts";
 import { durationText, useNow } from "./time.tsx";
 
-type Kind = "queued" | "starting" | "running" | "waiting" | "parked" | "resuming";
-interface Span {
-  kind: Kind;
-  from: number;
-  to: number;
+const shownWaits = 6;
+const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000].concat(
+  [1, 2, 5, 10, 15, 30].map((minutes) => minutes * 60_000),
+  [1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 720, 1440, 2880].map((hours) => hours * 3_600_000),
+);
+
+/** Times after the beginning at which the axis has a mark: four or so. */
+function marks(whole: number): number[] {
+  const step = steps.find((one) => whole / one <= 5) ?? whole;
+  return Array.from({ length: Math.floor(whole / step) }, (_, i) => (i + 1) * step);
 }
 
-/* What a run is doing after an event of this kind. */
-const next: Record<string, Kind | "over"> = {
-  "run.created": "queued",
-  "run.lease_assigned": "starting",
-  "run.lease_started": "running",
-  "run.waiting": "waiting",
-  "run_wait.created": "waiting",
-  "checkpoint.ready": "parked",
-  "run.wait_resume_queued": "resuming",
-  "run.resumed": "running",
-  "run.dispatch_requeued": "queued",
-  "run.retry_scheduled": "queued",
-  "run.completed": "over",
-  "run.failed": "over",
-  "run.cancelled": "over",
-  "run.expired": "over",
-  "run.dead_lettered": "over",
-};
+const markText = (ms: number): string =>
+  durationText(ms)
+    .replace(/\.0 s$/, " s")
+    .replace(/ 0 (s|min|h)$/, "");
 
-export function spansOf(events: RunEvent[], now: number): Span[] {
-  const spans: Span[] = [];
-  let kind: Kind | "over" | undefined;
-  let from = 0;
-  const close = (to: number): void => {
-    if (kind !== undefined && kind !== "over" && to >= from) spans.push({ kind, from, to });
-  };
-  for (const event of events) {
-    let after = next[event.kind];
-    /* A sandbox that is made ready again for a parked run is on its way back. */
-    if (after === "starting" && (kind === "resuming" || kind === "parked")) after = "resuming";
-    if (after === "running" && kind === "resuming" && event.kind === "run.lease_started")
-      after = "resuming";
-    if (after === undefined || after === kind) continue;
-    const at = Date.parse(event.at);
-    close(at);
-    kind = after;
-    from = at;
-  }
-  close(now);
-  return spans;
+interface Scale {
+  left(at: number): string;
+  width(from: number, to: number): string;
+}
+
+function WaitRow({ wait, scale }: { wait: WaitSpan; scale: Scale }): ReactNode {
+  const words = `${wait.isOpen ? "waits" : "waited"} ${durationText(wait.to - wait.from)}${
+    wait.parkedMs > 0 ? `, parked ${durationText(wait.parkedMs)}` : ""
+  }`;
+  return (
+    <li>
+      <span className="lane-name" title={wait.words}>
+        {wait.words}
+      </span>
+      <span className="lane" title={words}>
+        <i
+          className={wait.isOpen ? "span-open" : "span-waiting"}
+          style={{ left: scale.left(wait.from), width: scale.width(wait.from, wait.to) }}
+        />
+      </span>
+      <span className="lane-words dim">{words}</span>
+    </li>
+  );
 }
 
 export function Timeline({ run, events }: { run: Run; events: RunEvent[] }): ReactNode {
   const now = useNow(run.finished_at ? 60_000 : 500);
-  const spans = spansOf(events, run.finished_at ? Date.parse(run.finished_at) : now);
+  const end = run.finished_at ? Date.parse(run.finished_at) : now;
+  const spans = spansOf(events, end);
   const from = spans[0]?.from ?? 0;
   const whole = Math.max(1, (spans.at(-1)?.to ?? from) - from);
-  if (spans.length === 0) return null;
+  if (spans.length === 0) return <figure className="timeline is-empty" aria-hidden="true" />;
+  const scale: Scale = {
+    left: (at) => `${((at - from) / whole) * 100}%`,
+    width: (since, to) => `max(2px, ${((to - since) / whole) * 100}%)`,
+  };
   const totals = new Map<Kind, number>();
   for (const span of spans)
     totals.set(span.kind, (totals.get(span.kind) ?? 0) + span.to - span.from);
   const words = [...totals].map(([kind, ms]) => `${kind} ${durationText(ms)}`).join(", ");
+  const waits = waitsOf(events, spans, end);
   return (
     <figure className="timeline">
       <div className="track" role="img" aria-label={`Life of the run: ${words}`}>
@@ -69,14 +70,25 @@ export function Timeline({ run, events }: { run: Run; events: RunEvent[] }): Rea
           <i
             key={i}
             className={`span-${span.kind}`}
-            title={`${span.kind}: ${durationText(span.to - span.from)}`}
-            style={{
-              left: `${((span.from - from) / whole) * 100}%`,
-              width: `max(2px, ${((span.to - span.from) / whole) * 100}%)`,
-            }}
+            title={`${span.kind}: ${durationText(span.to - span.from)}, from ${new Date(span.from).toLocaleTimeString()}`}
+            style={{ left: scale.left(span.from), width: scale.width(span.from, span.to) }}
           />
         ))}
       </div>
+      <div className="axis dim" aria-hidden="true">
+        {marks(whole).map((ms) => (
+          <span key={ms} style={{ left: scale.left(from + ms) }}>
+            {markText(ms)}
+          </span>
+        ))}
+      </div>
+      {waits.length > 0 && (
+        <ul className="lanes" aria-label="Waits">
+          {waits.slice(-shownWaits).map((wait) => (
+            <WaitRow key={wait.id} wait={wait} scale={scale} />
+          ))}
+        </ul>
+      )}
       <figcaption>
         {[...totals].map(([kind, ms]) => (
           <span key={kind}>
@@ -84,7 +96,10 @@ export function Timeline({ run, events }: { run: Run; events: RunEvent[] }): Rea
             {kind} <b>{durationText(ms)}</b>
           </span>
         ))}
-        <span className="dim">in all {durationText(whole)}</span>
+        <span className="dim">
+          in all {durationText(whole)}
+          {waits.length > shownWaits && ` · ${waits.length} waits, the last ${shownWaits} shown`}
+        </span>
       </figcaption>
     </figure>
   );
