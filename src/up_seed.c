@@ -26,7 +26,7 @@ struct seed {
 static bool ask(struct seed *seed, const char *method, const char *path, const char *body,
                 int *status, struct str *answer, struct error *err)
 {
-    struct http_answer got = {.body = {.max = 4 * 1024 * 1024}};
+    struct http_answer got = {.body = {.max = MIB(4)}};
     const struct http_request request = {
         .method = method,
         .path = path,

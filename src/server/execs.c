@@ -168,10 +168,10 @@ bool exec_create_post(struct call *call, struct response *res, struct error *err
 {
     AUTO(request_finish)
     struct exec_request request = {
-        .command = {.max = 8 * COMMAND_MAX},
+        .command = {.max = 8 * (size_t)COMMAND_MAX},
         .names = {.max = COMMAND_MAX},
-        .env = {.max = 8 * VARIABLES_MAX},
-        .sealed = {.max = 8 * VARIABLES_MAX},
+        .env = {.max = 8 * (size_t)VARIABLES_MAX},
+        .sealed = {.max = 8 * (size_t)VARIABLES_MAX},
     };
     struct wakes wakes = {0};
     char id[ID_TEXT], first[ID_TEXT];

@@ -283,7 +283,7 @@ SERVICE_TEST(no_write_is_lost_among_several_writers)
     for (int i = 0; i < WRITERS; i++)
         CHECK(writers[i].failures == 0);
     CHECK_STATUS(service, desk_get(&desk, "?recursive=1"), 200);
-    CHECK(json_count(desk_body(&desk), "entries") == WRITERS * (WRITES + 1));
+    CHECK(json_count(desk_body(&desk), "entries") == WRITERS * ((size_t)WRITES + 1));
 }
 
 TEST_MAIN()

@@ -189,7 +189,7 @@ static bool put_entry(struct unpacking *unpacking, struct archive_entry *entry, 
 {
     int how = EDIT_REPLACES_ANY | (unpacking->upload->takes_place_owner ? EDIT_OWNER_OF_PLACE : 0);
     const char *link = archive_entry_hardlink(entry);
-    struct tree_entry facts = {0};
+    struct tree_entry facts = {.kind = TREE_FILE};
 
     if (++unpacking->n_entries > TREE_ENTRIES_MAX)
         return error_set(err, ERR_ARCHIVE_TOO_LARGE, "the archive has over %d entries",

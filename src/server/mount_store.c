@@ -317,7 +317,7 @@ bool mount_give_back(struct server *server, struct tx *tx, const struct lease_ro
                      struct error *err)
 {
     AUTO(arena_finish) struct arena arena = {0};
-    struct mount_row mount;
+    struct mount_row mount = {0};
 
     if (!mount_hold(tx, lease->subject_id, &arena, &mount, err))
         return false;

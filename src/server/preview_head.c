@@ -228,7 +228,7 @@ static bool read_length(struct str text, struct preview_answer *answer)
 static bool add_set_cookie(struct str value, const struct preview_side *side, struct buf *out,
                            struct error *err)
 {
-    struct str rest = value, piece, first, name;
+    struct str rest = value, piece, first = {0}, name = {0};
 
     str_split(&rest, ';', &first);
     piece = first;

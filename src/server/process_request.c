@@ -118,8 +118,8 @@ bool process_input_post(struct call *call, enum process_kind kind, struct respon
     struct process_row process;
     struct wakes wakes = {0};
     char chunk_id[ID_TEXT];
-    struct str bytes;
-    int64_t offset;
+    struct str bytes = {0};
+    int64_t offset = 0;
     bool has_room;
     AUTO_TX tx = NULL;
 

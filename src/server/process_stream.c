@@ -255,7 +255,7 @@ bool process_output_get(struct call *call, enum process_kind kind, const char *s
                         struct response *res, struct error *err)
 {
     struct rows process;
-    bool is_refused;
+    bool is_refused = false;
     int64_t cursor;
     AUTO_TX tx = NULL;
 

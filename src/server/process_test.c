@@ -272,7 +272,7 @@ SERVICE_TEST(input_waits_for_a_program_that_does_not_read)
     CHECK(run_command(service, &yard));
     base64_encode((struct str){raw, sizeof raw}, text);
     int64_t offset = 0;
-    for (int i = 0; offset < 1024 * 1024; i++, offset += sizeof raw)
+    for (int i = 0; offset < (int64_t)MIB(1); i++, offset += sizeof raw)
         CHECK_STATUS(service, give(&yard, "execs", offset, text), 200);
 
     struct giver giver = {.yard = yard, .data = "aGVs", .offset = offset};
@@ -362,7 +362,7 @@ SERVICE_TEST(only_the_last_sixteen_mebibytes_are_kept)
         CHECK_STATUS(service, yard_say(&yard, "stdout", i * PIECE, piece), 200);
     CHECK_REFUSED(service, yard_get(&yard, yard_process(&yard, "execs", "/stdout")), 410,
                   "workspace_stream_cursor_expired");
-    CHECK(service_int(service, "details.earliest_cursor") == 2 * PIECE);
+    CHECK(service_int(service, "details.earliest_cursor") == 2 * (int64_t)PIECE);
 }
 
 CHANGE(make_due, "UPDATE processes SET due_ms = 1 WHERE id = $1 AND due_ms IS NOT NULL");

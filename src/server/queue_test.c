@@ -100,7 +100,7 @@ static bool change_queue(struct service *service, const char *lane, char subject
         .lane_id = lane,
         .environment_id = service->environment_id,
         .score_ms = what % 7,
-        .not_before_ms = what % 5 ? 0 : time_now_ms() + 3600 * 1000,
+        .not_before_ms = what % 5 ? 0 : time_now_ms() + 3600000,
         .cpu_millis = what % 3,
     };
     bool is_in = *subject;
@@ -211,7 +211,8 @@ SERVICE_TEST(lanes_of_keys_go_when_nothing_can_come_back_to_them)
     CHECK(*service_start_run(service, stage.key, "hello", keyed) && n_keyed_lanes(service) == 1);
     CHECK(worker_take(&stage.worker, "run"));
     CHECK_STATUS(service, lease_begin(&stage.worker), 200);
-    CHECK(collect_in(service, 48 * HOUR_MS)); /* shapes, too, and not the one that is used again */
+    CHECK(collect_in(service,
+                     48 * (int64_t)HOUR_MS)); /* shapes, too, and not the one that is used again */
     CHECK(*service_start_run(service, stage.key, "hello", NULL));
     CHECK(worker_take(&stage.worker, "run"));
 }

@@ -274,7 +274,7 @@ bool run_expire(struct tx *tx, const char *run_id, const char *source, struct ar
 {
     const struct run_end end = {.message = STR("no worker started it within its ttl"),
                                 .source = source};
-    struct run_row run;
+    struct run_row run = {0};
 
     if (!STORE(tx, &run_lock, NULL, NULL, err, V_TEXT(run_id)) ||
         !run_row_load(tx, run_id, arena, &run, err))

@@ -97,9 +97,9 @@ SERVICE_TEST(a_session_that_cannot_be_started_says_why_and_leaves_nothing)
 SERVICE_TEST(metadata_of_a_session_is_bounded)
 {
     const char *key = session_prepare(service);
-    char *text = arena_alloc(&service->arena, 70 * 1024);
-    memset(text, 'x', 70 * 1024 - 1);
-    text[70 * 1024 - 1] = '\0';
+    char *text = arena_alloc(&service->arena, KIB(70));
+    memset(text, 'x', KIB(70) - 1);
+    text[KIB(70) - 1] = '\0';
     const char *body =
         arena_printf(&service->arena, "{\"task_id\":\"hello\",\"metadata\":{\"k\":\"%s\"}}", text);
     int status = session_start(service, key, body);

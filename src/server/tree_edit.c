@@ -25,7 +25,7 @@ struct tree_edit *tree_edit_create(const struct tree_edit_plan *plan)
     *edit = (struct tree_edit){
         .plan = *plan,
         .store = tree_store_create(&plan->store),
-        .contents = {.max = 2 * CHUNK_MAX},
+        .contents = {.max = 2 * (size_t)CHUNK_MAX},
         .n_entries = (int64_t)plan->n_entries,
         .n_bytes = (int64_t)plan->n_bytes,
     };
@@ -408,13 +408,15 @@ static void take_away(struct tree_edit *edit, struct edit_folder *folder, struct
 static bool find_there(struct tree_edit *edit, struct str path, struct edit_folder **folder,
                        struct edit_item **item, struct error *err)
 {
-    struct str name;
+    struct str name = {0};
 
     if (!find_folder(edit, path, false, folder, &name, err))
         return false;
     *item = *folder ? find_item(*folder, name) : NULL;
-    return is_there(*item) ||
-           error_set(err, ERR_FILE_NOT_FOUND, "there is no %.*s", (int)path.len, path.ptr);
+    if (is_there(*item))
+        return true;
+    error_set(err, ERR_FILE_NOT_FOUND, "there is no %.*s", (int)path.len, path.ptr);
+    return false;
 }
 
 bool tree_edit_remove(struct tree_edit *edit, struct str path, bool is_recursive, struct error *err)

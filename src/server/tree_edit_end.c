@@ -32,7 +32,7 @@ static bool walk_entry(struct walk *walk, const struct node_entry *entry,
 {
     walk->depth++;
     walk->path_len += entry->name.len + 1;
-    bool fine = walk->depth <= 2 * TREE_DEPTH_MAX || too_deep(err);
+    bool fine = walk->depth <= 2 * (size_t)TREE_DEPTH_MAX || too_deep(err);
     fine = fine && walk->visit(walk, entry, err) &&
            (entry->kind != TREE_DIRECTORY || walk_below(walk, entry, folder, err));
     walk->depth--;

@@ -444,7 +444,7 @@ SERVICE_TEST(versions_go_after_their_time_unless_something_needs_them)
     CHECK_STATUS(service, ask(&stage, "GET", path_of(&stage, id, "/versions"), NULL), 200);
     CHECK_STR(service_text(service, "versions.4.id"), failed);
 
-    CHECK(change(&stage, &age_versions, 2 * 86400000));
+    CHECK(change(&stage, &age_versions, 2 * (int64_t)86400000));
     sweep(&stage);
     CHECK_STATUS(service, ask(&stage, "GET", path_of(&stage, id, "/versions"), NULL), 200);
     CHECK_STR(service_text(service, "versions.0.id"), versions[3]);

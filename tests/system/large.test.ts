@@ -165,6 +165,7 @@ test("a version after ten changes reads and stores those ten", async () => {
 test("a branch of it adds next to nothing to the store", async () => {
   const source = await client.workspaces.retrieve(workspaceId);
   const before = stored();
+  assert.ok(source.currentVersionId);
   const { workspace } = await client.workspaces.create({
     sandboxId: "s",
     fromVersionId: source.currentVersionId,
