@@ -205,15 +205,16 @@ bool drives_open(const char *work_dir, const struct sandbox_spec *spec, struct d
             return false;
     }
     *drives = opened;
-    opened = (struct drives){0};
+    memset(&opened, 0, sizeof opened);
     return true;
 }
 
 void drives_finish(struct drives *drives)
 {
     for (size_t i = 0; i < DRIVE_KINDS; i++) {
-        if (drives->held[i].path)
-            close(drives->held[i].lock);
+        if (!drives->held[i].path)
+            continue;
+        close(drives->held[i].lock);
         if (drives->held[i].is_own)
             (void)unlink(drives->held[i].path);
         free(drives->held[i].path);

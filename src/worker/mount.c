@@ -264,9 +264,7 @@ static void look_for_end(struct mount *mount)
 
     if (view.has_lost_mail)
         end_wanted(mount, "more was asked of it at once than it could take", true);
-    else if (view.stop_wanted)
-        end_wanted(mount, "drained", true);
-    else if (is_idle(mount) && view.park_wanted)
+    else if (view.stop_wanted || (is_idle(mount) && view.park_wanted))
         end_wanted(mount, "drained", true);
     else if (is_idle(mount) && is_due)
         end_wanted(mount, "idle", true);

@@ -129,7 +129,7 @@ static bool update_last(struct mount_output *output, const struct mount_news *ne
     struct state *last = output->last_state;
 
     if (!last || strcmp(news->state, "running") != 0 ||
-        strcmp(last->process_id, news->process_id) || last->is_urgent)
+        strcmp(last->process_id, news->process_id) != 0 || last->is_urgent)
         return false;
     last->input_offset = news->input_offset;
     last->patience_ms = INPUT_MS;

@@ -545,8 +545,8 @@ bool mount_has_room(void *arg, struct error *err)
 
 void mount_processes_lost(struct mount *mount, const char *why)
 {
-    while (mount->processes) {
-        struct process *process = mount->processes;
+    for (struct process *process = mount->processes, *next; process; process = next) {
+        next = process->next;
         /* What was launched may have begun, though nobody could say so any more. */
         if (process->is_launched && !process->error[0])
             tell(process, "exited", "KILL", why);

@@ -95,7 +95,8 @@ static void make_room(struct pack_cache *cache)
 
     if (cache->n_bytes <= cache->budget || !list_files(cache->folder, &files, &err))
         return;
-    qsort(files.items, files.n, sizeof *files.items, by_use);
+    if (files.n > 1)
+        qsort(files.items, files.n, sizeof *files.items, by_use);
     for (size_t i = 0; i < files.n && cache->n_bytes > cache->budget / 100 * KEPT_PERCENT; i++)
         drop_file(cache, files.items[i].name, files.items[i].size);
     free(files.items);

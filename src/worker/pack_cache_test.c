@@ -147,9 +147,9 @@ TEST(what_was_not_used_for_longest_goes_first)
 {
     AUTO(rig_finish) struct rig rig;
 
-    rig_init(&rig, 5 * LEN);
-    for (char letter = 'a'; letter <= 'e'; letter++) {
-        CHECK(store(&rig, letter));
+    rig_init(&rig, 5 * (int64_t)LEN);
+    for (const char *letter = "abcde"; *letter; letter++) {
+        CHECK(store(&rig, *letter));
         usleep(2000);
     }
     CHECK(has(&rig, 'a') && rig.far.n_opened == 0);
