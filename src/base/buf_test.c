@@ -13,6 +13,20 @@ TEST(a_buf_never_passes_its_maximum)
     CHECK(str_equal(buf_str(&buf), STR("0123456789")) && buf.cap <= 10);
 }
 
+TEST(room_is_made_ahead_and_counts_when_it_is_used)
+{
+    AUTO(buf_finish) struct buf buf = {.max = 10};
+    struct error err;
+
+    CHECK(buf_append(&buf, STR("ab"), &err));
+    char *room = buf_room(&buf, 8, &err);
+    CHECK(room == buf.bytes + 2 && buf.len == 2);
+    memcpy(room, "cdefghij", 8);
+    buf.len += 3;
+    CHECK(str_equal(buf_str(&buf), STR("abcde")));
+    CHECK(!buf_room(&buf, 6, &err) && err.code == ERR_TOO_LARGE && buf.len == 5);
+}
+
 TEST(a_zeroed_buf_accepts_nothing)
 {
     AUTO(buf_finish) struct buf buf = {0};

@@ -147,6 +147,10 @@ INLINE const uint8_t *take_block(const struct batch *batch, struct lane *lane)
         lane->last = lane->rest.len == 0 ? ~(uint64_t)0 : 0;
         return batch->key_block;
     }
+    if (lane->rest.len == 0) {
+        lane->last = ~(uint64_t)0;
+        return lane->padded;
+    }
     const char *from = lane->rest.ptr;
     size_t len = lane->rest.len < BLOCK ? lane->rest.len : BLOCK;
     lane->rest = (struct str){from + len, lane->rest.len - len};

@@ -135,6 +135,31 @@ TEST(ids_of_many_are_those_of_each)
     }
 }
 
+TEST(digests_of_many_are_those_of_each)
+{
+    static const size_t lengths[] = {0, 1, 127, 128, 129, 255, 256, 257, 4096, 20000, 64, 3};
+    enum { N = 2 * COUNT_OF(lengths) };
+    AUTO_FREE uint8_t *bytes = alloc(KIB(64));
+    uint8_t digests[N][BLAKE2B_LEN], want[BLAKE2B_LEN];
+    struct str texts[N] = {0};
+
+    test_noise(8, bytes, KIB(64));
+    for (size_t n = 0; n <= N; n++) {
+        for (size_t i = 0; i < n; i++)
+            texts[i] = (struct str){(char *)bytes + 13 * i + n, lengths[(i * 7 + n) % 12]};
+        if (n > 0)
+            texts[n / 2] = (struct str){0};
+        chunk_digests(texts, n, digests);
+        for (size_t i = 0; i < n; i++) {
+            struct blake2b state;
+            blake2b_init(&state, (struct str){0});
+            blake2b_update(&state, texts[i]);
+            blake2b_final(&state, want);
+            CHECK(memcmp(want, digests[i], BLAKE2B_LEN) == 0);
+        }
+    }
+}
+
 TEST(zeros_are_known_as_such)
 {
     AUTO_FREE char *bytes = alloc(KIB(64));

@@ -1,4 +1,5 @@
 /* Trees through the store: written as a guest's stream comes, read back by their manifest. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/file.h"
@@ -314,6 +315,92 @@ TEST(small_packs_are_folded_when_there_are_too_many)
     CHECK(facts.n_objects < 8);
     CHECK(holds(&shelf, &keys, facts.manifest,
                 (struct str){(const char *)noise, (TREE_PACKS_MAX + 3) * (size_t)LEN}, &err));
+}
+
+/* A place of its own for packs that are put beside, which may be full. */
+struct beside {
+    struct shelf *shelf;
+    pthread_t writer; /* who must not be the one that puts */
+    size_t n_put, room;
+    bool was_put_by_writer;
+};
+
+static bool put_beside(void *arg, const struct seal_facts *facts, int fd, struct error *err)
+{
+    struct beside *beside = arg;
+
+    beside->was_put_by_writer |= pthread_equal(beside->writer, pthread_self()) != 0;
+    if (beside->n_put == beside->room)
+        return error_set(err, ERR_LIMIT, "the place is full");
+    beside->n_put++;
+    return beside->shelf->under.put(beside->shelf->under.arg, facts, fd, err);
+}
+
+/* A pack has room for 16,384 chunks. */
+enum { TINY_FILES = 60000 };
+
+static bool write_tiny_files(struct tree_writer *writer, struct tree_facts *facts,
+                             struct error *err)
+{
+    char path[32], text[64];
+
+    for (int i = 0; i < TINY_FILES; i++) {
+        snprintf(path, sizeof path, "file-%05d", i);
+        snprintf(text, sizeof text, "this is what the file %d says and no other", i);
+        const struct tree_entry entry = {
+            .kind = TREE_FILE,
+            .path = str_of(path),
+            .mode = 0644,
+            .size = strlen(text),
+        };
+        if (!tree_writer_entry(writer, &entry, err) ||
+            !tree_writer_bytes(writer, str_of(text), true, err))
+            return false;
+    }
+    return tree_writer_end(writer, facts, err);
+}
+
+TEST(full_packs_are_put_beside_and_are_part_of_the_tree)
+{
+    AUTO(close_shelf) struct shelf shelf;
+    AUTO(drop_writer) struct tree_writer *writer = NULL, *other = NULL;
+    AUTO(tree_reader_finish) struct tree_reader reader = {0};
+    struct seal_keys keys = test_keys(0, 1);
+    struct tree_facts facts, again;
+    struct error err = {0};
+
+    open_shelf(&shelf);
+    struct beside place = {.shelf = &shelf, .writer = pthread_self(), .room = SIZE_MAX};
+    const struct object_backend beside = {.arg = &place, .put = put_beside};
+    const struct tree_plan plan = {&shelf.backend, &keys, NULL, &beside};
+    writer = tree_writer_create(&plan);
+    CHECK(write_tiny_files(writer, &facts, &err));
+    /* Three full ones; the last of the files, the directory and the manifest are not. */
+    CHECK(place.n_put == 3 && !place.was_put_by_writer && shelf.n_objects == 3);
+    CHECK(facts.n_new == 6 && facts.n_objects == 6 && facts.n_entries == TINY_FILES);
+
+    CHECK(tree_reader_init(&reader, &shelf.backend, &keys, facts.manifest, &err));
+    other = writer_for(&shelf, &keys);
+    CHECK(stream_into(&reader, other, &again, &err));
+    CHECK_STR(again.root_digest, facts.root_digest);
+}
+
+TEST(a_pack_that_could_not_be_put_beside_fails_the_tree)
+{
+    AUTO(close_shelf) struct shelf shelf;
+    AUTO(drop_writer) struct tree_writer *writer = NULL;
+    struct seal_keys keys = test_keys(0, 1);
+    struct tree_facts facts;
+    struct error err = {0};
+
+    open_shelf(&shelf);
+    struct beside place = {.shelf = &shelf, .writer = pthread_self(), .room = 1};
+    const struct object_backend beside = {.arg = &place, .put = put_beside};
+    const struct tree_plan plan = {&shelf.backend, &keys, NULL, &beside};
+    writer = tree_writer_create(&plan);
+    CHECK(!write_tiny_files(writer, &facts, &err));
+    CHECK(err.code == ERR_LIMIT);
+    CHECK(shelf.n_objects == 0);
 }
 
 TEST(times_change_the_root_digest_and_not_the_tree_digest)

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/own.h"
@@ -35,6 +37,29 @@ void walk_init(struct walk *walk, int root_fd, walk_judge *judge, void *arg)
         .arg = arg,
         .file_fd = -1,
     };
+}
+
+enum { SPENT_MAX = 64 };
+
+/* All at once: a system call costs what reading a file does. */
+static void close_spent(struct walk *walk)
+{
+    int from = walk->spent, n = walk->n_spent;
+
+    walk->n_spent = 0;
+    if (n > 1 && syscall(SYS_close_range, from, from + n - 1, 0) == 0)
+        return;
+    for (int fd = from; fd < from + n; fd++)
+        close(fd);
+}
+
+/* Numbers are given out in ascending order, as a rule: all in the range are ours. */
+static void spend(struct walk *walk, int fd)
+{
+    if (walk->n_spent == SPENT_MAX || (walk->n_spent > 0 && fd != walk->spent + walk->n_spent))
+        close_spent(walk);
+    if (walk->n_spent++ == 0)
+        walk->spent = fd;
 }
 
 static void folder_destroy(struct walk *walk, struct walk_folder *folder)
@@ -80,6 +105,7 @@ static void leave_folder(struct walk *walk)
 {
     struct walk_folder *folder = walk->folder;
 
+    close_spent(walk);
     if (folder->made && folder->next == folder->n && walk->is_remembering)
         remember_folder(walk, folder);
     walk->folder = folder->parent;
@@ -94,6 +120,7 @@ void walk_finish(struct walk *walk)
         leave_folder(walk);
     if (walk->made)
         seen_folder_destroy(walk->seen, walk->made);
+    close_spent(walk);
     auto_close(&walk->file_fd);
     walk->file_fd = -1;
     map_finish(&walk->links);
@@ -225,6 +252,8 @@ static bool put_file(struct walk *walk, const char *name, const struct stat *inf
     walk->bytes_read += entry.size;
     if (walk->file_left)
         walk->file_fd = take_fd(&fd);
+    else
+        spend(walk, take_fd(&fd));
     return true;
 }
 
@@ -452,7 +481,7 @@ static bool read_piece(struct walk *walk, struct buf *out, struct error *err)
     out->len += (size_t)got;
     walk->file_left -= (uint64_t)got;
     if (walk->file_left == 0)
-        close(take_fd(&walk->file_fd));
+        spend(walk, take_fd(&walk->file_fd));
     return true;
 }
 

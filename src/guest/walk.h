@@ -40,6 +40,7 @@ struct walk {
     void *arg;
     int file_fd; /* whose contents are on their way, or -1 */
     uint64_t file_left;
+    int spent, n_spent; /* descriptors of files that were read, from this one on, to be closed */
     uint64_t n_entries, n_bytes, n_skipped; /* skipped: sockets and devices */
     uint64_t n_names_missing;               /* of files with many, that were not come across yet */
     uint64_t n_read, bytes_read;            /* of files whose contents were told */
