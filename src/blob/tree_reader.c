@@ -65,6 +65,8 @@ bool tree_reader_init(struct tree_reader *reader, const struct object_backend *b
     reader->packs = arena_array(&reader->arena, n + 1, sizeof *reader->packs);
     for (size_t i = 0; i < n; i++)
         reader->packs[i].fd = -1;
+    /* A writer puts the pack of directories last, and those are asked for first. */
+    reader->last = n > 0 ? n - 1 : 0;
     return true;
 }
 

@@ -5,6 +5,9 @@ import { requestOf } from "./transport.js";
 import type { RawBody, RequestOptions } from "./transport.js";
 import type { WorkspaceAddress, WorkspaceRecord } from "./workspace.js";
 
+/** Entries of a page, as many as the server gives at once. */
+const pageMax = 500;
+
 /** Where files are read from; the current version unless given. */
 export type FileSource =
   | { source?: "current" }
@@ -106,7 +109,7 @@ export class WorkspaceFiles {
       return (await this.listPage(path, options)).entries;
     const all: FileEntry[] = [];
     for (let cursor: string | undefined; ;) {
-      const more = cursor === undefined ? {} : { cursor };
+      const more = { limit: pageMax, ...given({ cursor }) };
       const { entries, nextCursor } = await this.listPage(path, { ...options, ...more });
       all.push(...entries);
       if (nextCursor === undefined) return all;
