@@ -11,8 +11,9 @@ const char headers_for_all[] = "Helmr-API-Version: " API_VERSION "\r\n"
 const char headers_for_https[] = "Strict-Transport-Security: max-age=31536000\r\n";
 
 /* No scripts, nothing from elsewhere, in nobody's frame. */
-#define POLICY(more) \
-    "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; " more
+#define POLICY(more)                                                          \
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; " \
+    "frame-ancestors 'none'; " more
 
 static const struct {
     const char *name, *value;

@@ -15,7 +15,8 @@ static void open_body(struct html *html, const char *title)
     html_markup(html, "<title>");
     html_string(html, title);
     html_markup(html, " · Helmr</title><link rel=\"stylesheet\" href=\"/style.css\"></head><body>"
-                      "<header><a href=\"/\">Helmr</a></header><main>");
+                      "<header><a href=\"/\"><img src=\"/favicon.svg\" alt=\"\" width=\"22\" "
+                      "height=\"22\">Helmr</a></header><main>");
 }
 
 bool page_open(struct html *html, struct response *res, const char *title, struct error *err)
@@ -85,7 +86,7 @@ static void write_input(struct html *html, const struct form_input *input, bool 
 static void write_buttons(struct html *html, const struct form *form)
 {
     for (size_t i = 0; i < FORM_BUTTONS_MAX && form->buttons[i].label; i++) {
-        html_markup(html, "<button");
+        html_markup(html, i == 0 ? "<button" : "<button class=\"other\"");
         if (form->buttons[i].value) {
             html_markup(html, " name=\"decision\"");
             write_attribute(html, "value", str_of(form->buttons[i].value));
@@ -103,13 +104,13 @@ bool form_show(const struct form *form, struct response *res, int status, const 
     bool is_first = true;
     if (!page_open(&html, res, form->title, err))
         return false;
-    html_markup(&html, "<h1>");
+    html_markup(&html, "<section class=\"enter\"><h1>");
     html_string(&html, form->title);
     html_markup(&html, "</h1><p>");
     html_string(&html, form->text);
     html_markup(&html, "</p>");
     if (message) {
-        html_markup(&html, "<p class=\"failed\" role=\"alert\">");
+        html_markup(&html, "<p class=\"failed box\" role=\"alert\">");
         html_string(&html, message);
         html_markup(&html, "</p>");
     }
@@ -131,6 +132,7 @@ bool form_show(const struct form *form, struct response *res, int status, const 
         html_string(&html, form->other_label);
         html_markup(&html, "</a></p>");
     }
+    html_markup(&html, "</section>");
     return page_close(&html, res, status, err);
 }
 

@@ -11,7 +11,9 @@
     "body{margin:0;background:var(--paper);color:var(--ink);"                                    \
     "font:15px/1.5 system-ui,sans-serif}\n"                                                      \
     "header{padding:.8rem 1rem;border-bottom:1px solid var(--line);font-weight:600}\n"           \
-    "header a{color:inherit;text-decoration:none}\n"                                             \
+    "header a{display:inline-flex;align-items:center;gap:.5rem;color:inherit;"                   \
+    "text-decoration:none}\n"                                                                    \
+    ":focus-visible{outline:2px solid var(--accent);outline-offset:2px}\n"                       \
     "main{max-width:64rem;margin:0 auto;padding:1rem}\n"                                         \
     "a{color:var(--accent)}\n"                                                                   \
     "h1{font-size:1.4rem;margin:.6rem 0}h2{font-size:1rem;margin:1.4rem 0 .4rem}\n"              \
@@ -31,6 +33,15 @@
     "button{font:inherit;padding:.5rem 1rem;border:0;border-radius:6px;cursor:pointer;"          \
     "background:var(--accent);color:var(--paper)}\n"                                             \
     "form{max-width:24rem}label{display:block;margin:.7rem 0;color:var(--dim)}\n"                \
+    ".enter{max-width:26rem;margin:min(12vh,7rem) auto 2rem;padding:1.6rem 2rem;"                \
+    "border:1px solid var(--line);border-radius:12px}.enter h1{margin-top:0}\n"                  \
+    ".enter form{max-width:none}.enter button{width:100%;min-height:2.75rem;font-weight:550;"    \
+    "margin:.8rem 0 0}.enter .other{background:none;color:var(--ink);border:1px solid "          \
+    "var(--line)}\n"                                                                             \
+    ".enter label{font-weight:550;color:var(--ink)}.enter input{margin-top:.3rem;"               \
+    "background:var(--paper);font-weight:400}.enter p{overflow-wrap:anywhere}\n"                 \
+    ".box{padding:.6rem .8rem;border:1px solid var(--bad);border-radius:8px}\n"                  \
+    "@media(max-width:40rem){.enter{margin:1rem 0;padding:0;border:0}}\n"                        \
     ".answer{max-width:32rem}.answer button{width:100%;min-height:2.75rem;margin:.3rem 0}\n"     \
     ".answer .other{background:var(--soft);color:var(--ink);border:1px solid var(--line)}\n"     \
     "button:disabled{opacity:.5}details{margin:1rem 0}summary{cursor:pointer;padding:.6rem 0}\n" \

@@ -79,8 +79,8 @@ function Start({ task, from }: { task: Task; from: Run | undefined }): ReactNode
   });
   const about = fieldOf(error);
   const saidOf = (name: string): string | undefined =>
-    about?.path[0] === "options" && about.path[1] === name ? about.message : undefined;
-  const isElsewhere = about?.path[0] !== "options";
+    about?.path.at(-1) === name ? about.message : undefined;
+  const isElsewhere = !["tags", ...optionFields.map(({ name }) => name)].some(saidOf);
   const shown = [...(isChecked ? problems : []), ...refusals];
   return (
     <form onSubmit={submit} className="narrow" noValidate>
@@ -172,7 +172,7 @@ function Start({ task, from }: { task: Task; from: Run | undefined }): ReactNode
       <button disabled={isBusy}>Start a run</button>
       {isChecked && problems.length > 0 && (
         <p className="problem" role="alert">
-          {problems.length === 1 ? "A field" : `${problems.length} fields`} cannot be sent like this.
+          {problems.length === 1 ? "A field" : `${problems.length} fields`} cannot be sent so.
         </p>
       )}
       {error && isElsewhere && <Trouble error={error} />}

@@ -2,6 +2,7 @@
 import { useId } from "react";
 import type { ReactNode } from "react";
 import { HelmrApiError } from "@helmr/sdk";
+import { saidBy } from "./trouble.tsx";
 
 export interface FieldProps {
   id: string;
@@ -53,15 +54,13 @@ export interface SaidOf {
   message: string;
 }
 
-/** The field a refusal is about: the server's words begin with its path, "/cron: …". */
+/** The field a refusal is about: the server's words begin with its path, "/cron: …", or its name. */
 export function fieldOf(error: Error | undefined): SaidOf | undefined {
   if (!(error instanceof HelmrApiError) || error.status !== 400) return undefined;
-  const found = /"error":"\/([^:\s"]+):? ((?:[^"\\]|\\.)*)"/.exec(error.message);
+  const said = saidBy(error);
+  const found = /^\/([^:\s]+):? (.*)$/s.exec(said) ?? /^(\w+)(?::| (?=must)) ?(.*)$/s.exec(said);
   if (!found) return undefined;
-  return {
-    path: (found[1] as string).split("/"),
-    message: JSON.parse(`"${found[2]}"`) as string,
-  };
+  return { path: (found[1] as string).split("/"), message: found[2] as string };
 }
 
 /** Words separated by commas, without the empty ones. */

@@ -145,20 +145,27 @@ function listProblem({ minItems, maxItems }: Schema, value: unknown[]): string |
 }
 
 /** Every value that is not as its schema says, as far as a form can tell. */
-export function check(schema: Schema, root: Schema, value: unknown, path: string[] = []): Problem[] {
+export function check(
+  schema: Schema,
+  root: Schema,
+  value: unknown,
+  path: string[] = [],
+): Problem[] {
   const found = plain(schema, root);
   const wrong = (message: string): Problem[] => [{ path, message }];
   if (value instanceof Unread) return wrong("is not JSON");
-  if (value === undefined) return [];
-  if (value === null) return [];
+  if (value === undefined || value === null) return [];
   if (found.type === "object" && found.properties) {
     if (typeof value !== "object" || Array.isArray(value)) return wrong("must be an object");
     const given = value as Record<string, unknown>;
-    return Object.entries(found.properties).flatMap(([name, member]) =>
-      given[name] === undefined && found.required?.includes(name)
-        ? [{ path: [...path, name], message: "is required" }]
-        : check(member, root, given[name], [...path, name]),
-    );
+    return Object.entries(found.properties).flatMap(([name, member]) => {
+      const at = [...path, name];
+      if (given[name] !== undefined || !found.required?.includes(name))
+        return check(member, root, given[name], at);
+      /* What is missing in an object that is not there is told at its own fields. */
+      const inside = kindOf(plain(member, root)) === "object" ? check(member, root, {}, at) : [];
+      return inside.length > 0 ? inside : [{ path: at, message: "is required" }];
+    });
   }
   if (found.type === "array") {
     if (!Array.isArray(value)) return wrong("must be a list");
@@ -174,10 +181,8 @@ export function check(schema: Schema, root: Schema, value: unknown, path: string
 /** `value` with what is at the path replaced; undefined takes it away. */
 export function withAt(value: unknown, [name, ...rest]: string[], to: unknown): unknown {
   if (name === undefined) return to;
-  const before =
-    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Unread)
-      ? (value as Record<string, unknown>)
-      : {};
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  const before = isObject && !(value instanceof Unread) ? (value as Record<string, unknown>) : {};
   const next = withAt(before[name], rest, to);
   const { [name]: _old, ...others } = before;
   return next === undefined ? others : { ...before, [name]: next };

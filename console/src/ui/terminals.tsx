@@ -39,6 +39,13 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
     fit.fit();
     const watch = new ResizeObserver(() => fit.fit());
     watch.observe(box.current as HTMLElement);
+    const repaint = (): void => {
+      terminal.options.theme = colors(box.current as HTMLElement);
+    };
+    const themes = new MutationObserver(repaint);
+    themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", repaint);
     terminal.onData((data) => {
       if (attachment) attachment.write(data);
       else typed += data;
@@ -69,6 +76,8 @@ function Screen({ workspace, ptyId }: { workspace: WorkspaceHandle; ptyId: strin
       stop.abort();
       attachment?.detach();
       watch.disconnect();
+      themes.disconnect();
+      dark.removeEventListener("change", repaint);
       terminal.dispose();
     };
   }, [workspace.id, ptyId]);

@@ -64,25 +64,27 @@ function Scopes({
         {Object.entries(scopes).map(([about, verbs]) => (
           <div key={about} role="group" aria-label={about}>
             <b>{about}</b>
-            {verbs.map((verb) => {
-              const scope = `${about}:${verb}`;
-              return (
-                <label key={verb}>
-                  <input
-                    type="checkbox"
-                    aria-label={scope}
-                    checked={chosen.has(scope)}
-                    onChange={(event) => {
-                      const next = new Set(chosen);
-                      if (event.target.checked) next.add(scope);
-                      else next.delete(scope);
-                      set(next);
-                    }}
-                  />{" "}
-                  {verb}
-                </label>
-              );
-            })}
+            <span>
+              {verbs.map((verb) => {
+                const scope = `${about}:${verb}`;
+                return (
+                  <label key={verb}>
+                    <input
+                      type="checkbox"
+                      aria-label={scope}
+                      checked={chosen.has(scope)}
+                      onChange={(event) => {
+                        const next = new Set(chosen);
+                        if (event.target.checked) next.add(scope);
+                        else next.delete(scope);
+                        set(next);
+                      }}
+                    />{" "}
+                    {verb}
+                  </label>
+                );
+              })}
+            </span>
           </div>
         ))}
       </div>
