@@ -299,6 +299,7 @@ export default function SessionPage(): ReactNode {
               />
             )}
             <Confirm
+              isPlain
               label="Cancel"
               question="Its run is stopped, too."
               act={() => send("POST", `/sessions/${id}/cancel`, {}, place)}

@@ -89,6 +89,7 @@ function Actions({
         {one.state === "archived" ? "Unarchive" : "Archive"}
       </button>
       <Confirm
+        isPlain
         label="Delete"
         question="All its versions go."
         act={async () => {
@@ -162,6 +163,7 @@ export default function WorkspacePage(): ReactNode {
           workspace={workspace}
           current={one.currentVersionId}
           version={version || undefined}
+          isMounted={one.mount?.state === "mounted"}
         />
       )}
       {tab === "Versions" && (

@@ -1,7 +1,7 @@
 // The files of a version: a folder at a time, what is in one, and files put there, renamed, removed.
 import { useRef, useState } from "react";
 import type { DragEvent, ReactNode } from "react";
-import type { FileEntry, WorkspaceHandle } from "@helmr/sdk";
+import type { FileEntry, FileSource, WorkspaceHandle } from "@helmr/sdk";
 import { refreshAll, useQuery } from "../app/query.ts";
 import { Link, useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
@@ -42,21 +42,23 @@ function Content({ bytes }: { bytes: Uint8Array }): ReactNode {
   );
 }
 
+const nameOf = (of: FileSource): string =>
+  "versionId" in of ? of.versionId : (of.source ?? "");
+
 function Shown({
   workspace,
   path,
-  versionId,
+  of,
   close,
 }: {
   workspace: WorkspaceHandle;
   path: string;
-  versionId: string;
+  of: FileSource;
   close(): void;
 }): ReactNode {
   const { place } = useScope();
-  const of = { source: "version", versionId } as const;
   const { data, error, refresh } = useQuery(
-    `${place.environmentId} workspace ${workspace.id} ${versionId} content ${path}`,
+    `${place.environmentId} workspace ${workspace.id} ${nameOf(of)} content ${path}`,
     async () => {
       const entry = await workspace.files.stat(path, of);
       if (entry.type !== "file" || entry.sizeBytes === 0) return { entry, bytes: new Uint8Array() };
@@ -281,7 +283,7 @@ function Entries({
 }): ReactNode {
   const above = folder.split("/").slice(0, -1).join("/");
   return (
-    <div className="table" tabIndex={0}>
+    <div className="table files" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -295,7 +297,7 @@ function Entries({
         <tbody>
           {folder !== "" && (
             <tr>
-              <td colSpan={actions ? 5 : 4}>
+              <td>
                 <button
                   type="button"
                   className="name is-directory"
@@ -304,6 +306,10 @@ function Entries({
                   ..<span className="hidden"> the folder above</span>
                 </button>
               </td>
+              <td />
+              <td />
+              <td />
+              {actions && <td />}
             </tr>
           )}
           {entries.map((entry) => (
@@ -348,27 +354,33 @@ interface Browsed {
   workspace: WorkspaceHandle;
   current: string | undefined;
   version: string | undefined;
+  /** Whether a sandbox has the workspace now, which may be further than any version. */
+  isMounted: boolean;
 }
 
-export function FileBrowser({ workspace, current, version }: Browsed): ReactNode {
+export function FileBrowser({ workspace, current, version, isMounted }: Browsed): ReactNode {
   const { place, may } = useScope();
   const [folder, setFolder] = useSearch("folder", "");
   const [file, setFile] = useSearch("file", "");
   const [isOver, setOver] = useState(false);
+  const [source, setSource] = useSearch("source", "");
+  const isLive = source === "live" && isMounted && version === undefined;
   const versionId = version ?? current;
+  const of: FileSource | undefined = isLive
+    ? { source: "live" }
+    : versionId === undefined
+      ? undefined
+      : { source: "version", versionId };
   const query = useQuery(
-    versionId && `${place.environmentId} workspace ${workspace.id} ${versionId} files ${folder}`,
-    () =>
-      workspace.files.list(folder || ".", { source: "version", versionId: versionId as string }),
+    of && `${place.environmentId} workspace ${workspace.id} ${nameOf(of)} files ${folder}`,
+    () => workspace.files.list(folder || ".", of),
+    isLive ? 3000 : undefined,
   );
   const again = (): void => refreshAll(`${place.environmentId} workspace ${workspace.id}`);
-  const mayWrite = may("workspace-files:write") && version === undefined;
+  const mayWrite = may("workspace-files:write") && version === undefined && !isLive;
   const { upload, said, error } = useUpload({ workspace, folder, done: again });
   const archive = useSubmit(async () => {
-    const tar = await workspace.files.download(folder || ".", {
-      source: "version",
-      versionId: versionId as string,
-    });
+    const tar = await workspace.files.download(folder || ".", of);
     save(await new Response(tar).blob(), `${folder.replaceAll("/", "-") || "workspace"}.tar`);
   });
   const failed = archive.error ?? error;
@@ -396,6 +408,17 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
             <Link href={`/workspaces/${workspace.id}`}>back to the current one</Link>
           </>
         )}
+        {isMounted && version === undefined && (
+          <button
+            type="button"
+            className="quiet"
+            aria-pressed={isLive}
+            title="What the sandbox has at this moment"
+            onClick={() => setSource(isLive ? "" : "live")}
+          >
+            Live
+          </button>
+        )}
         {mayWrite && (
           <>
             <Named
@@ -409,7 +432,7 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
             <Upload upload={upload} said={said} />
           </>
         )}
-        {versionId && (
+        {of && !isLive && (
           <button
             type="button"
             className="quiet"
@@ -422,7 +445,7 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
       </div>
       {failed && <Trouble error={failed} />}
       {query.error && <Trouble error={query.error} retry={query.refresh} />}
-      {!versionId && (
+      {!of && (
         <Empty
           title="Nothing was written here yet"
           command={`helmr workspace files put ${workspace.id} LOCAL PATH`}
@@ -443,13 +466,8 @@ export function FileBrowser({ workspace, current, version }: Browsed): ReactNode
           }
         />
       )}
-      {file && versionId && (
-        <Shown
-          workspace={workspace}
-          path={file}
-          versionId={versionId}
-          close={() => setFile("")}
-        />
+      {file && of && (
+        <Shown workspace={workspace} path={file} of={of} close={() => setFile("")} />
       )}
     </div>
   );

@@ -95,7 +95,7 @@ export default function Audit(): ReactNode {
         <input
           type="search"
           aria-label="Actor"
-          placeholder="Actor's id"
+          placeholder="Actor, by id or name"
           value={actor}
           onChange={(event) => setActor(event.target.value)}
         />

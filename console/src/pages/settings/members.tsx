@@ -22,10 +22,10 @@ import { Trouble } from "../../ui/trouble.tsx";
 
 const roles = ["owner", "admin", "developer", "viewer"];
 const roleWords: Record<string, string> = {
-  owner: "everything, owners too",
-  admin: "everything but owners",
+  owner: "everything, and makes other owners",
+  admin: "everything but making owners",
   developer: "deploys, runs, answers and works in workspaces",
-  viewer: "looks",
+  viewer: "sees runs, sessions and workspaces, and changes nothing",
 };
 
 /** Only owners make owners. */

@@ -25,7 +25,7 @@ function Checks({ worker }: { worker: Worker }): ReactNode {
       <ul className="lines">
         {worker.probes.map((probe) => (
           <li key={probe.engine}>
-            <Status value={probe.usable ? "ready" : "failed"} />
+            <Status value={probe.usable ? "ready" : "unusable"} />
             <b>{probe.engine}</b>
             <span className="dim">
               {probe.grade}
