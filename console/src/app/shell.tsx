@@ -171,7 +171,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           <i aria-hidden="true" />
           {connectionWords[connection]}
         </span>
-        <button type="button" className="search quiet" aria-label="Search" onClick={openPalette}>
+        <button type="button" className="search quiet" onClick={openPalette}>
           <Icon name="search" />
           <span>Search</span> <kbd>Ctrl K</kbd>
         </button>

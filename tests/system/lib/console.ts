@@ -88,6 +88,40 @@ export async function visit(
   return { page, faults, strays };
 }
 
+/** Until nothing more has come for a moment; streams stay open, so a page is never without a request. */
+export async function settled(page: Page): Promise<void> {
+  await page.evaluate(`new Promise((resolve) => {
+    let came = -1;
+    const look = () => {
+      const now = performance.getEntriesByType("resource").length;
+      if (now === came) resolve();
+      came = now;
+      setTimeout(look, 150);
+    };
+    look();
+  })`);
+}
+
+/** What the scripts of the first page weigh on the wire, without a cache. */
+export async function scriptBytes(page: Page, url: string): Promise<number> {
+  const cdp = await page.context().newCDPSession(page);
+  const scripts = new Set<string>();
+  let bytes = 0;
+  cdp.on("Network.responseReceived", ({ requestId, response }) => {
+    if (new URL(response.url).pathname.endsWith(".js")) scripts.add(requestId);
+  });
+  cdp.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => {
+    if (scripts.has(requestId)) bytes += encodedDataLength;
+  });
+  await cdp.send("Network.enable");
+  await cdp.send("Network.setCacheDisabled", { cacheDisabled: true });
+  await page.goto(url);
+  await page.getByText("Newest runs").waitFor();
+  await page.waitForLoadState("load");
+  await cdp.detach();
+  return bytes;
+}
+
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(pictures, { recursive: true });
   await page.screenshot({ path: `${pictures}/${name}.png` });
