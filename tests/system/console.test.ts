@@ -23,11 +23,17 @@ import { ready, startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { declaredScope } from "./lib/scope.ts";
 
+/* What a theme changes is colours, so only they are looked at once more. */
 const looks = [
-  ["light", { ...desk, colorScheme: "light" as const }],
-  ["dark", { ...desk, colorScheme: "dark" as const }],
-  ["phone", phone],
-] as const;
+  ["desk", desk, [["light"], ["dark", ["color-contrast"]]]],
+  ["phone", phone, [["light"]]],
+] as const satisfies [string, object, ["light" | "dark", string[]?][]][];
+
+/** As a link of the page does it, without loading everything again. */
+const goTo = (page: Page, path: string): Promise<unknown> =>
+  page.evaluate(
+    `history.pushState(null, "", ${JSON.stringify(path)}); dispatchEvent(new PopStateEvent("popstate"))`,
+  );
 
 suite("the console", { skip: browserMissing }, () => {
   const scope = declaredScope();
@@ -115,14 +121,17 @@ suite("the console", { skip: browserMissing }, () => {
       ["approvals", "/approvals"],
       ["approvals-answered", "/approvals?tab=Answered"],
     ];
-    for (const [look, options] of looks) {
+    for (const [look, options, themes] of looks) {
       const { page, faults, strays } = await visit(browser, own.place.url, options);
       const checked = async (name: string): Promise<void> => {
-        await checkAccess(page, `${name} (${look})`);
-        await picture(page, `${name}-${look}`);
+        for (const [theme, rules] of themes) {
+          await page.emulateMedia({ colorScheme: theme });
+          await checkAccess(page, `${name} (${look}, ${theme})`, rules);
+          await picture(page, `${name}-${look}${theme === "dark" ? "-dark" : ""}`);
+        }
       };
       for (const [name, path] of pages) {
-        await page.goto(own.place.url + path);
+        await goTo(page, path);
         await page.locator("main h1").waitFor();
         await settled(page);
         await checked(name);
@@ -134,7 +143,6 @@ suite("the console", { skip: browserMissing }, () => {
       await page.keyboard.press("Control+k");
       await page.getByRole("combobox", { name: "Where to" }).waitFor();
       await checked("palette");
-      await page.keyboard.press("Escape");
       assert.deepEqual([faults, strays], [[], []], look);
       await page.context().close();
     }
@@ -364,7 +372,7 @@ suite("the console", { skip: browserMissing }, () => {
     await page.getByLabel("Region").selectOption("us-east");
     await page.getByLabel("replicas").fill("3");
     await page.getByLabel("canary").check();
-    await picture(page, "approvals-form-light");
+    await picture(page, "approvals-form-desk");
     await send.click();
     await page.getByText("Answered: Where to?").waitFor();
     const { output } = await ended(run);
@@ -429,7 +437,7 @@ suite("the console", { skip: browserMissing }, () => {
       const found = `document.querySelectorAll(${JSON.stringify(foreign)})`;
       assert.deepEqual(await page.evaluate(`[...${found}].map((one) => one.outerHTML)`), [], name);
     }
-    await picture(page, "hostile-light");
+    await picture(page, "hostile-desk");
     assert.deepEqual(faults, []);
     await own.client.runs.cancel(run);
     await page.context().close();
@@ -443,7 +451,7 @@ suite("the console", { skip: browserMissing }, () => {
     await page.getByText("The server cannot be reached.").first().waitFor();
     /* What was there still is. */
     await page.getByRole("region", { name: "Newest runs" }).waitFor();
-    await picture(page, "lost-light");
+    await picture(page, "lost-desk");
     own.server.start();
     await ready(own.place.url);
     await page.getByText("Live", { exact: true }).waitFor();
@@ -456,6 +464,10 @@ suite("the console", { skip: browserMissing }, () => {
   test("without a network the page stays, and is current again with it", async () => {
     const { page } = await visit(browser, own.place.url);
     await page.getByText("Live", { exact: true }).waitFor();
+    /* The other pages come once the first is there. */
+    await until("every page", () =>
+      page.evaluate("performance.getEntriesByType('resource').some(({ name }) => /approvals-/.test(name))"),
+    );
     await page.context().setOffline(true);
     await page.getByText("Reconnecting…").waitFor();
     const { run } = await asking();

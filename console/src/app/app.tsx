@@ -1,6 +1,6 @@
 // The table of pages, and the frame they stand in.
-import { lazy } from "react";
-import type { ReactNode } from "react";
+import { lazy, useEffect } from "react";
+import type { ComponentType, ReactNode } from "react";
 import { Empty } from "../ui/parts.tsx";
 import { LiveProvider } from "./live.tsx";
 import { Link, Routes } from "./router.tsx";
@@ -8,33 +8,46 @@ import type { Route } from "./router.tsx";
 import { ScopeProvider } from "./scope.tsx";
 import { Shell } from "./shell.tsx";
 
+const loads: (() => Promise<unknown>)[] = [];
+
+function page(pattern: string, load: () => Promise<{ default: ComponentType }>): Route {
+  loads.push(load);
+  return { pattern, page: lazy(load) };
+}
+
 const pages: Route[] = [
-  { pattern: "/", page: lazy(() => import("../pages/overview.tsx")) },
-  { pattern: "/runs", page: lazy(() => import("../pages/runs.tsx")) },
-  { pattern: "/runs/:run", page: lazy(() => import("../pages/run.tsx")) },
-  { pattern: "/approvals", page: lazy(() => import("../pages/approvals.tsx")) },
-  { pattern: "/sessions", page: lazy(() => import("../pages/sessions.tsx")) },
-  { pattern: "/sessions/:session", page: lazy(() => import("../pages/session.tsx")) },
-  { pattern: "/workspaces", page: lazy(() => import("../pages/workspaces.tsx")) },
-  { pattern: "/workspaces/:workspace", page: lazy(() => import("../pages/workspace.tsx")) },
-  { pattern: "/tasks", page: lazy(() => import("../pages/tasks.tsx")) },
-  { pattern: "/tasks/:task", page: lazy(() => import("../pages/task.tsx")) },
-  { pattern: "/deployments", page: lazy(() => import("../pages/deployments.tsx")) },
-  { pattern: "/deployments/:deployment", page: lazy(() => import("../pages/deployment.tsx")) },
-  { pattern: "/schedules", page: lazy(() => import("../pages/schedules.tsx")) },
-  { pattern: "/settings/workers", page: lazy(() => import("../pages/settings/workers.tsx")) },
-  { pattern: "/settings/secrets", page: lazy(() => import("../pages/settings/secrets.tsx")) },
-  { pattern: "/settings/api-keys", page: lazy(() => import("../pages/settings/api_keys.tsx")) },
-  { pattern: "/settings/members", page: lazy(() => import("../pages/settings/members.tsx")) },
-  { pattern: "/settings/projects", page: lazy(() => import("../pages/settings/projects.tsx")) },
-  {
-    pattern: "/settings/environments",
-    page: lazy(() => import("../pages/settings/environments.tsx")),
-  },
-  { pattern: "/settings/audit", page: lazy(() => import("../pages/settings/audit.tsx")) },
+  page("/", () => import("../pages/overview.tsx")),
+  page("/runs", () => import("../pages/runs.tsx")),
+  page("/runs/:run", () => import("../pages/run.tsx")),
+  page("/approvals", () => import("../pages/approvals.tsx")),
+  page("/sessions", () => import("../pages/sessions.tsx")),
+  page("/sessions/:session", () => import("../pages/session.tsx")),
+  page("/workspaces", () => import("../pages/workspaces.tsx")),
+  page("/workspaces/:workspace", () => import("../pages/workspace.tsx")),
+  page("/tasks", () => import("../pages/tasks.tsx")),
+  page("/tasks/:task", () => import("../pages/task.tsx")),
+  page("/deployments", () => import("../pages/deployments.tsx")),
+  page("/deployments/:deployment", () => import("../pages/deployment.tsx")),
+  page("/schedules", () => import("../pages/schedules.tsx")),
+  page("/settings/workers", () => import("../pages/settings/workers.tsx")),
+  page("/settings/secrets", () => import("../pages/settings/secrets.tsx")),
+  page("/settings/api-keys", () => import("../pages/settings/api_keys.tsx")),
+  page("/settings/members", () => import("../pages/settings/members.tsx")),
+  page("/settings/projects", () => import("../pages/settings/projects.tsx")),
+  page("/settings/environments", () => import("../pages/settings/environments.tsx")),
+  page("/settings/audit", () => import("../pages/settings/audit.tsx")),
 ];
 
+/** Once nothing else is to be done, the other pages come, too: they are then there at once, also without a network. */
+function loadAll(): void {
+  for (const load of loads) load().catch(() => undefined);
+}
+
 export function App(): ReactNode {
+  useEffect(() => {
+    const timer = setTimeout(loadAll, 1000);
+    return () => clearTimeout(timer);
+  }, []);
   return (
     <ScopeProvider>
       <LiveProvider>

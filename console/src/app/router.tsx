@@ -1,6 +1,7 @@
 // Addresses of the console: a table of patterns, links that do not reload, and what the address says.
 import { Suspense, createContext, use, useEffect, useState, useSyncExternalStore } from "react";
 import type { AnchorHTMLAttributes, ComponentType, ReactNode } from "react";
+import { Boundary } from "../ui/boundary.tsx";
 
 export interface Route {
   pattern: string;
@@ -71,9 +72,11 @@ export function Routes({ table, lost }: { table: Route[]; lost: ReactNode }): Re
     if (params)
       return (
         <ParamsContext value={params}>
-          <Suspense fallback={<Waiting />}>
-            <Page key={pathname} />
-          </Suspense>
+          <Boundary key={pathname}>
+            <Suspense fallback={<Waiting />}>
+              <Page key={pathname} />
+            </Suspense>
+          </Boundary>
         </ParamsContext>
       );
   }

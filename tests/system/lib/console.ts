@@ -96,7 +96,7 @@ export async function settled(page: Page): Promise<void> {
       const now = performance.getEntriesByType("resource").length;
       if (now === came) resolve();
       came = now;
-      setTimeout(look, 150);
+      setTimeout(look, 100);
     };
     look();
   })`);
@@ -133,10 +133,11 @@ interface Violation {
 }
 
 /** The page's own policy forbids foreign scripts, so the checker comes by the debugger. */
-export async function checkAccess(page: Page, where: string): Promise<void> {
-  await page.evaluate(axe);
+export async function checkAccess(page: Page, where: string, rules?: string[]): Promise<void> {
+  await page.evaluate(`window.axe ?? (() => { ${axe} })()`);
+  const options = rules ? { runOnly: rules } : {};
   const violations = (await page.evaluate(
-    "axe.run().then(({ violations }) => violations)",
+    `axe.run(${JSON.stringify(options)}).then(({ violations }) => violations)`,
   )) as Violation[];
   const words = violations.map(
     ({ id, nodes }) =>
