@@ -11,15 +11,16 @@ import {
   openBrowser,
   phone,
   picture,
+  settled,
   visit,
 } from "./lib/console.ts";
 import { projects } from "./lib/helmr.ts";
+import { foreign, texts } from "./lib/hostile.ts";
 import { startOwn, until } from "./lib/own.ts";
 import type { Own } from "./lib/own.ts";
 import { project } from "./lib/project.ts";
 import { declaredScope } from "./lib/scope.ts";
 
-const hostile = `"><img src=x onerror="window.hit=1"><script>window.hit=1</script>`;
 const password = "a long enough password";
 
 suite("the console's pages", { skip: browserMissing }, () => {
@@ -75,7 +76,7 @@ suite("the console's pages", { skip: browserMissing }, () => {
     browser = await openBrowser(scope);
     ({ page: owner, faults: ownerFaults } = await visit(browser, own.place.url));
     const named = { externalId: "talk-1" };
-    const started = await own.client.sessions.start("talk", { say: hostile }, named);
+    const started = await own.client.sessions.start("talk", { texts }, named);
     session = started.session.id;
     ({ workspaceId: workspace } = await own.client.sessions.retrieve(session));
   });
@@ -141,7 +142,9 @@ suite("the console's pages", { skip: browserMissing }, () => {
     await owner.getByLabel("External id").fill("talk-1");
     await owner.getByRole("link", { name: "talk", exact: true }).click();
     await owner.getByText("Run 1 begins").waitFor();
-    await owner.locator(".said-list .out").waitFor();
+    await until("all that it said", async () => {
+      return (await owner.locator(".said-list .out").count()) === texts.length;
+    });
     await owner.getByLabel("Say more to questions").fill("how are you?");
     await owner.keyboard.press("Control+Enter");
     await owner.getByText('heard "how are you?"').waitFor();
@@ -149,7 +152,7 @@ suite("the console's pages", { skip: browserMissing }, () => {
     const marks = await owner.locator(".said-list li").allInnerTexts();
     assert.deepEqual(
       marks.map((text) => /begins|from answers|to questions|succeeded/.exec(text)?.[0]),
-      ["begins", "from answers", "to questions", "from answers", "succeeded"],
+      ["begins", ...texts.map(() => "from answers"), "to questions", "from answers", "succeeded"],
     );
     await press("questions");
     assert.equal(await owner.locator(".said-list .out").count(), 0);
@@ -282,7 +285,7 @@ suite("the console's pages", { skip: browserMissing }, () => {
   });
 
   test("a build that failed says where and why", async () => {
-    const path = project(scope, { "tasks/a.ts": `throw new Error(${JSON.stringify(hostile)});\n` });
+    const path = project(scope, { "tasks/a.ts": `throw new Error(${JSON.stringify(texts.join(" "))});\n` });
     const { id } = await own.deploy(path);
     await open(`/deployments/${id}`);
     await owner.locator(".fault").getByText("tasks/a.ts").first().waitFor();
@@ -553,10 +556,12 @@ suite("the console's pages", { skip: browserMissing }, () => {
   });
 
   test("every page of these, in both themes and on a phone, is accessible and without a fault", async () => {
-    const file = encodeURIComponent("<img src=x onerror=window.hit=1>.txt");
+    const tags = texts.map((text) => text.slice(0, 60));
+    await own.client.workspaces.update(workspace, { tags: tags.slice(0, 10) });
+    const [odd] = await own.client.workspaces.open(workspace).files.list("odd");
     const pages = {
       session: `/sessions/${session}`,
-      files: `/workspaces/${workspace}?file=${file}`,
+      files: `/workspaces/${workspace}?folder=odd&file=${encodeURIComponent(odd?.path ?? "")}`,
       versions: `/workspaces/${workspace}?tab=Versions`,
       changes: `/workspaces/${workspace}?tab=Changes`,
       commands: `/workspaces/${workspace}?tab=Commands`,
@@ -583,8 +588,7 @@ suite("the console's pages", { skip: browserMissing }, () => {
       const { page, faults, strays } = await visit(browser, own.place.url, options);
       for (const [name, path] of Object.entries(pages)) {
         await open(path, page);
-        await page.getByText("Loading…").first().waitFor({ state: "detached" });
-        await page.waitForTimeout(150);
+        await settled(page);
         /* The phone is dark, too: both themes and both shapes are looked at once. */
         if (look !== "dark") await checkAccess(page, `${path} (${look})`);
         await picture(page, `pages-${name}-${look}`);
@@ -593,7 +597,7 @@ suite("the console's pages", { skip: browserMissing }, () => {
         );
         assert.equal(beyond, 0, `${path} is wider than a ${look} screen`);
         assert.equal(await page.evaluate("window.hit"), undefined, path);
-        assert.equal(await page.locator("main img, main script, main b b").count(), 0, path);
+        assert.equal(await page.locator(foreign).count(), 0, path);
       }
       assert.deepEqual([faults, strays], [[], []], look);
       await page.context().close();

@@ -8,7 +8,7 @@ import { navigate, useParam, useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
 import { Commands } from "../ui/commands.tsx";
 import { FileBrowser } from "../ui/file_browser.tsx";
-import { Confirm, Copy, Facts, Id, PageHead, Status, useSubmit } from "../ui/parts.tsx";
+import { Confirm, Copy, Facts, Id, PageHead, Status, Tabs, useSubmit } from "../ui/parts.tsx";
 import { Time } from "../ui/time.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 import { Changes, Versions } from "../ui/versions.tsx";
@@ -145,37 +145,26 @@ export default function WorkspacePage(): ReactNode {
           ["Changed", <Time at={one.updatedAt.toISOString()} />],
         ]}
       />
-      <div className="tabs" role="tablist" aria-label="Parts of the workspace">
-        {tabs.map((name) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
-            aria-selected={tab === name}
-            onClick={() => setTab(name)}
-          >
-            {name}
-          </button>
-        ))}
-      </div>
-      {tab === "Files" && (
-        <FileBrowser
-          workspace={workspace}
-          current={one.currentVersionId}
-          version={version || undefined}
-          isMounted={one.mount?.state === "mounted"}
-        />
-      )}
-      {tab === "Versions" && (
-        <Versions
-          workspace={workspace}
-          current={one.currentVersionId}
-          sandboxId={one.sandboxId}
-        />
-      )}
-      {tab === "Changes" && <Changes workspace={workspace} current={one.currentVersionId} />}
-      {tab === "Commands" && <Commands workspace={workspace} />}
-      {tab === "Terminal" && <Terminals workspace={workspace} />}
+      <Tabs label="Parts of the workspace" names={tabs} value={tab} choose={setTab}>
+        {tab === "Files" && (
+          <FileBrowser
+            workspace={workspace}
+            current={one.currentVersionId}
+            version={version || undefined}
+            isMounted={one.mount?.state === "mounted"}
+          />
+        )}
+        {tab === "Versions" && (
+          <Versions
+            workspace={workspace}
+            current={one.currentVersionId}
+            sandboxId={one.sandboxId}
+          />
+        )}
+        {tab === "Changes" && <Changes workspace={workspace} current={one.currentVersionId} />}
+        {tab === "Commands" && <Commands workspace={workspace} />}
+        {tab === "Terminal" && <Terminals workspace={workspace} />}
+      </Tabs>
     </>
   );
 }

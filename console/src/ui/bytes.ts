@@ -5,6 +5,12 @@ export function bytesOf(base64: string): Uint8Array {
   return bytes;
 }
 
+const units = ["B", "kB", "MB", "GB", "TB"] as const;
+
+/** With a digit after the point where it says something. */
 export function sizeText(bytes: number): string {
-  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1000 && unit < units.length - 1; unit++) value /= 1000;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }

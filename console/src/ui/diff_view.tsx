@@ -5,7 +5,7 @@ import { get } from "../api/client.ts";
 import type { DiffEntry } from "../api/types.ts";
 import { useScope, useScoped } from "../app/scope.tsx";
 import { useSubmit } from "./parts.tsx";
-import { sizeText } from "./size.ts";
+import { sizeText } from "./bytes.ts";
 import { Trouble } from "./trouble.tsx";
 
 const letters = {

@@ -6,7 +6,7 @@ import { refreshAll, useQuery } from "../app/query.ts";
 import { Link, useSearch } from "../app/router.tsx";
 import { useScope } from "../app/scope.tsx";
 import { Confirm, Empty, useSubmit } from "./parts.tsx";
-import { sizeText } from "./size.ts";
+import { sizeText } from "./bytes.ts";
 import { Time } from "./time.tsx";
 import { Trouble } from "./trouble.tsx";
 

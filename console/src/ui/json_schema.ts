@@ -86,8 +86,11 @@ export function initial(schema: Schema, root: Schema): unknown {
   if (found.default !== undefined) return found.default;
   if (found.const !== undefined) return found.const;
   if (kindOf(found) !== "object") return undefined;
+  /* A box that is not ticked says no. */
+  const unticked = (name: string, member: Schema): false | undefined =>
+    found.required?.includes(name) && kindOf(plain(member, root)) === "boolean" ? false : undefined;
   const members = Object.entries(found.properties ?? {}).map(
-    ([name, member]) => [name, initial(member, root)] as const,
+    ([name, member]) => [name, initial(member, root) ?? unticked(name, member)] as const,
   );
   const given = members.filter(([, value]) => value !== undefined);
   return given.length > 0 || schema === root ? Object.fromEntries(given) : undefined;

@@ -10,7 +10,7 @@ import { DiffView } from "./diff_view.tsx";
 import { Asked } from "./form.tsx";
 import { List } from "./list.tsx";
 import { Confirm, Empty, Id, useSubmit } from "./parts.tsx";
-import { sizeText } from "./size.ts";
+import { sizeText } from "./bytes.ts";
 import { Time, ago } from "./time.tsx";
 import { Trouble } from "./trouble.tsx";
 

@@ -28,6 +28,11 @@ export function Fault({ run }: { run: Run }): ReactNode {
         </code>
         {run.exit_code !== null && ` · exit code ${run.exit_code}`}
       </span>
+      {failure_kind === "payload_invalid" && (
+        <Link href={`/tasks/${encodeURIComponent(run.task_id)}?from=${run.id}`}>
+          Start again with another payload
+        </Link>
+      )}
       {typeof stack === "string" && <pre tabIndex={0}>{stack}</pre>}
     </div>
   );

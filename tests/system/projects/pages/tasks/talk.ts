@@ -12,11 +12,13 @@ const answers = streams.output<unknown>("answers");
 export const talk = task({
   id: "talk",
   sandbox: small,
-  run: async ({ say }: { say: string }, _ctx) => {
-    mkdirSync("notes", { recursive: true });
+  run: async ({ texts }: { texts: string[] }, _ctx) => {
+    for (const folder of ["notes", "odd"]) mkdirSync(folder, { recursive: true });
     writeFileSync("notes/one.txt", "first line\nsecond line\n");
-    writeFileSync("<img src=x onerror=window.hit=1>.txt", `${say}\n`);
-    await answers.append(say);
+    for (const [i, text] of texts.entries()) {
+      writeFileSync(`odd/${i} ${text.replaceAll("/", "|").slice(0, 120)}`, `${text}\n`);
+      await answers.append(text);
+    }
     const heard = await questions.wait({ timeout: "10m" }).unwrap();
     await answers.append({ text: `heard ${JSON.stringify(heard)}` });
     writeFileSync("notes/one.txt", "first line\nanother line\n");
