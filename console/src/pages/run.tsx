@@ -22,6 +22,10 @@ import { Waits } from "./run/waits.tsx";
 
 const tabs = ["Log", "Events", "Waits", "Changes", "Data", "Lineage"] as const;
 
+/* A long log comes faster than it can be drawn; after so much of it the page may do something else. */
+const sliceMs = 10;
+const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
+
 /** Everything the run has printed and prints, from the beginning. */
 function useLog(runId: string): LogLines {
   const {
@@ -37,7 +41,13 @@ function useLog(runId: string): LogLines {
         `/runs/${runId}/logs`,
         { projectId, environmentId, signal: stop.signal },
       );
-      for await (const { data } of records) mine.add(data.stream, bytesOf(data.content_base64));
+      let since = performance.now();
+      for await (const { data } of records) {
+        mine.add(data.stream, bytesOf(data.content_base64));
+        if (performance.now() - since < sliceMs) continue;
+        await nextTurn();
+        since = performance.now();
+      }
       mine.end();
     };
     read().catch(() => undefined);

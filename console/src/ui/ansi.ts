@@ -71,8 +71,25 @@ function change(look: Look, text: string): void {
   }
 }
 
+/* Most lines have nothing of it, and there are very many. */
+const isPlain = (line: string): boolean => line.search(control) < 0;
+
 export function withoutAnsi(line: string): string {
-  return line.replace(sequence, "").replace(control, "");
+  return isPlain(line) ? line : line.replace(sequence, "").replace(control, "");
+}
+
+const longestCarried = 128;
+
+/** What is still on at the end of a line, as the sequence that turns it on; `before` was on at its beginning. */
+export function carriedOver(before: string, line: string): string {
+  if (!line.includes("\u001b")) return before;
+  let on = before;
+  for (const [whole, codes = "", end] of line.matchAll(sequence)) {
+    if (end !== "m") continue;
+    const isReset = /^0*(?:[;:]|$)/.test(codes);
+    on = !isReset ? on + whole : /[1-9]/.test(codes) ? whole : "";
+  }
+  return on.length > longestCarried ? "" : on;
 }
 
 export function pieces(line: string): Piece[] {

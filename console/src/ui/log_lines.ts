@@ -1,8 +1,12 @@
 // A log as lines, however it comes: two streams, cut anywhere, very long. Readers are told at most once a frame.
 
+import { carriedOver } from "./ansi.ts";
+
 export interface Line {
   text: string;
   isError: boolean;
+  /** The colours that the lines before have left on. */
+  carried?: string;
 }
 type Stream = "stdout" | "stderr";
 
@@ -11,17 +15,17 @@ const longest = 8192;
 
 export class LogLines {
   readonly lines: Line[] = [];
-  bytes = 0;
-  #open: Record<Stream, { decoder: TextDecoder; rest: string }> = {
-    stdout: { decoder: new TextDecoder(), rest: "" },
-    stderr: { decoder: new TextDecoder(), rest: "" },
+  /** Which of them are whose. */
+  readonly of: Record<Stream, number[]> = { stdout: [], stderr: [] };
+  #open: Record<Stream, { decoder: TextDecoder; rest: string; carried: string }> = {
+    stdout: { decoder: new TextDecoder(), rest: "", carried: "" },
+    stderr: { decoder: new TextDecoder(), rest: "", carried: "" },
   };
   #readers = new Set<() => void>();
   #isTold = false;
   #version = 0;
 
   add(stream: Stream, bytes: Uint8Array): void {
-    this.bytes += bytes.length;
     const open = this.#open[stream];
     const parts = (open.rest + open.decoder.decode(bytes, { stream: true })).split("\n");
     open.rest = parts.pop() as string;
@@ -46,8 +50,13 @@ export class LogLines {
   #push(text: string, stream: Stream): void {
     const line = text.endsWith("\r") ? text.slice(0, -1) : text;
     const isError = stream === "stderr";
-    for (let at = 0; at === 0 || at < line.length; at += longest)
-      this.lines.push({ text: line.slice(at, at + longest), isError });
+    const open = this.#open[stream];
+    for (let at = 0; at === 0 || at < line.length; at += longest) {
+      const part = line.slice(at, at + longest);
+      this.of[stream].push(this.lines.length);
+      this.lines.push({ text: part, isError, ...(open.carried && { carried: open.carried }) });
+      open.carried = carriedOver(open.carried, part);
+    }
   }
 
   #tell(): void {

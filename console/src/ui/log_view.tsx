@@ -3,7 +3,7 @@ import {
   memo,
   useEffect,
   useLayoutEffect,
-  useMemo,
+  useReducer,
   useRef,
   useState,
   useSyncExternalStore,
@@ -18,36 +18,51 @@ const rowPx = 20;
 const beyond = 20;
 /* Browsers stop at about this height; longer logs are scrolled by proportion. */
 const tallestPx = 8_000_000;
-/* So many lines are looked through before the page may draw again. */
-const searchStep = 50_000;
+/* So long lines are looked through before the page may draw again. */
+const searchMs = 8;
+const searchStep = 1000;
 
-/** Which lines contain the text; goes on by itself as lines come. */
-function useMatches(log: LogLines, version: number, text: string): number[] {
-  const [found, setFound] = useState<{ text: string; upTo: number; lines: number[] }>({
-    text: "",
-    upTo: 0,
-    lines: [],
-  });
+interface Found {
+  log: LogLines;
+  text: string;
+  upTo: number;
+  lines: number[];
+}
+
+/** Looks through what was not looked through yet, for a moment. */
+function searchOn(found: Found): void {
+  const all = found.log.lines;
+  for (const end = performance.now() + searchMs; performance.now() < end; ) {
+    const upTo = Math.min(all.length, found.upTo + searchStep);
+    for (; found.upTo < upTo; found.upTo++)
+      if (
+        withoutAnsi(all[found.upTo]?.text ?? "")
+          .toLowerCase()
+          .includes(found.text)
+      )
+        found.lines.push(found.upTo);
+    if (upTo === all.length) return;
+  }
+}
+
+/** Which lines contain the text; goes on by itself as lines come. `isDone` when all were looked through. */
+function useMatches(log: LogLines, text: string): { lines: number[]; isDone: boolean } {
   const wanted = text.toLowerCase();
-  const current = found.text === wanted ? found : { text: wanted, upTo: 0, lines: [] };
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  const found = useRef<Found>({ log, text: wanted, upTo: 0, lines: [] });
+  if (found.current.text !== wanted || found.current.log !== log)
+    found.current = { log, text: wanted, upTo: 0, lines: [] };
+  const { current } = found;
+  const isDone = wanted === "" || current.upTo >= log.lines.length;
   useEffect(() => {
-    if (wanted === "" || current.upTo >= log.lines.length) return;
+    if (isDone) return;
     const timer = setTimeout(() => {
-      const upTo = Math.min(log.lines.length, current.upTo + searchStep);
-      const lines = [...current.lines];
-      for (let i = current.upTo; i < upTo; i++)
-        if (
-          withoutAnsi(log.lines[i]?.text ?? "")
-            .toLowerCase()
-            .includes(wanted)
-        )
-          lines.push(i);
-      setFound({ text: wanted, upTo, lines });
+      searchOn(current);
+      redraw();
     });
     return () => clearTimeout(timer);
   });
-  void version;
-  return wanted === "" ? [] : current.lines;
+  return { lines: current.lines, isDone };
 }
 
 const LineText = memo(function LineText({
@@ -108,14 +123,8 @@ export function LogView({
   const [at, setAt] = useState(0);
   const { hash } = useAddress();
   const marked = /^#L(\d+)$/.test(hash) ? Number(hash.slice(2)) - 1 : -1;
-  const lines = useMemo(
-    () =>
-      shown === "all"
-        ? undefined
-        : log.lines.flatMap((line, i) => (line.isError === (shown === "stderr") ? [i] : [])),
-    [log, shown, version],
-  );
-  const matches = useMatches(log, version, text);
+  const lines = shown === "all" ? undefined : log.of[shown];
+  const { lines: matches, isDone } = useMatches(log, text);
   const count = lines ? lines.length : log.lines.length;
   const full = count * rowPx;
   const tall = Math.min(full, tallestPx);
@@ -156,7 +165,7 @@ export function LogView({
           {number + 1}
         </a>
         <span>
-          <LineText text={line.text} wanted={text.toLowerCase()} />
+          <LineText text={(line.carried ?? "") + line.text} wanted={text.toLowerCase()} />
         </span>
       </div>,
     );
@@ -182,9 +191,11 @@ export function LogView({
         />
         {text !== "" && (
           <span className="dim" role="status">
-            {matches.length === 0
-              ? "nothing found"
-              : `${Math.min(at + 1, matches.length)} of ${matches.length}`}
+            {matches.length > 0
+              ? `${Math.min(at + 1, matches.length)} of ${matches.length.toLocaleString("en")}`
+              : isDone
+                ? "nothing found"
+                : "searching…"}
           </span>
         )}
         <select
@@ -218,9 +229,12 @@ export function LogView({
         aria-label="Output"
         onScroll={(event) => {
           const { scrollTop, clientHeight, scrollHeight } = event.currentTarget;
+          /* Lines may have come since: only who goes up does not follow any more, and whoever comes back does. */
+          const isUp = scrollTop < view.top;
+          const isAtEnd = scrollTop + clientHeight > scrollHeight - 2 * rowPx;
           setView({ top: scrollTop, height: clientHeight });
-          if (isFollowing && scrollTop + clientHeight < scrollHeight - 4 * rowPx)
-            setFollowing(false);
+          if (isUp && !isAtEnd) setFollowing(false);
+          else if (isLive && isAtEnd) setFollowing(true);
         }}
       >
         <div className="log-all" style={{ height: tall }}>
