@@ -200,6 +200,8 @@ static void take_launch(struct agent *agent, const struct message_launch *launch
 {
     if (!agent->sandbox.is_ready || agent->is_stopping)
         refuse_text(agent, launch->id, "launch", "the sandbox is not ready");
+    else if (agent->hold.state != HOLD_NONE)
+        refuse_text(agent, launch->id, "launch", "the sandbox stands still");
     else if (launch->generation != agent->sandbox.generation)
         refuse_text(agent, launch->id, "launch", "this is another generation");
     else
@@ -306,6 +308,8 @@ static bool take_message(void *arg, const struct message *message, struct error 
     case MESSAGE_RESUME: take_for_program(agent, message, message->resume.program); break;
     case MESSAGE_PAUSE: resync_pause(agent, &message->pause); break;
     case MESSAGE_REESTABLISH: reestablish_begin(agent, &message->reestablish); break;
+    case MESSAGE_HOLD: hold_begin(agent, &message->hold); break;
+    case MESSAGE_LET_GO: hold_let_go(agent, &message->let_go); break;
     case MESSAGE_CAPTURE: capture_begin(agent, &message->capture); break;
     case MESSAGE_PLACE: place_begin(agent, &message->place); break;
     case MESSAGE_FILES: files_answer(agent, &message->files); break;

@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "guest/clock.h"
+#include "guest/hold.h"
 #include "guest/mounts.h"
 #include "guest/reestablish.h"
 #include "guest/resync.h"
@@ -41,6 +42,7 @@ struct agent {
     struct clock_watch clock;
     struct resync resync;
     struct reestablish reestablish;
+    struct hold hold;
     struct capture *capture; /* one that runs, or NULL */
     struct place *place;     /* the same */
     struct seen seen;        /* what the host knows of the workspace */

@@ -6,6 +6,7 @@
 #include "guest/park.h"
 #include "guest/program.h"
 #include "guest/remember.h"
+#include "guest/room.h"
 #include "guest/secrets.h"
 #include "protocol/tree_sum.h"
 
@@ -100,10 +101,10 @@ static bool is_allowed(struct agent *agent, const struct message_capture *messag
         return error_set(err, ERR_UNSUPPORTED, "there is no workspace here to capture");
     if (message->generation != sandbox->generation)
         return error_set(err, ERR_CONFLICT, "this is another generation");
-    if (agent->room)
+    if (agent->room && !agent->hold.room.is_still)
         return error_set(err, ERR_CONFLICT, "there may be processes in the room");
     for (const struct program *p = agent->programs; p; p = p->next) {
-        if (!park_is_frozen(p))
+        if (!park_is_frozen(p) && !p->held.is_still && !program_is_in_room(p))
             return error_set(err, ERR_CONFLICT, "program %u is running", p->number);
     }
     if (message->stream > UINT16_MAX || message->stream % 2 == 0)
@@ -135,7 +136,7 @@ static void begin_walk(struct agent *agent, struct capture *capture,
     walk_init(walk, capture->is_layer ? agent->sandbox.layer_fd : agent->sandbox.upper_fd, judge,
               agent);
     walk->lower_fd = capture->is_layer ? capture->image : agent->sandbox.lower_fd;
-    walk->is_live = agent->programs != NULL;
+    walk->is_live = agent->programs || agent->room;
     walk->seen = &agent->seen;
     remember_suspend(agent);
     walk->is_difference = is_known(agent, message->since, &capture->lack);

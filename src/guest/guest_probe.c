@@ -537,7 +537,7 @@ static int run(int argc, char **argv, char **env)
         return leave();
     if (strcmp(what, "terminal") == 0)
         return use_terminal();
-    return 98;
+    return strcmp(what, "tick") == 0 ? probe_tick() : 98;
 }
 
 int main(int argc, char **argv, char **env)

@@ -30,7 +30,7 @@ struct harness {
     uint32_t n_preloaded; /* answers */
     bool has_preloaded, is_preloaded;
     bool has_frozen, has_thawed, has_paused, has_reestablished, has_consumed, has_captured;
-    bool has_placed, has_relay, has_files, files_more;
+    bool has_placed, has_relay, has_files, files_more, is_held, has_gone_on;
     struct buf files; /* of the last FILES_RESULT */
     uint64_t files_size;
     struct message_frozen frozen;
@@ -38,6 +38,7 @@ struct harness {
     struct message_consumed consumed;
     struct message_capture_end captured; /* without its digest */
     struct message_placed placed;
+    struct message_held held;
     uint8_t capture_digest[32];
     struct buf tree;     /* of a capture on stream 21 */
     uint64_t generation; /* of the last HELLO */

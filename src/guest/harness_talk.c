@@ -104,6 +104,11 @@ static void note_rest(struct harness *harness, const struct message *message)
         harness->consumed = message->consumed;
         break;
     case MESSAGE_CAPTURE_END: note_capture(harness, &message->capture_end); break;
+    case MESSAGE_HELD:
+        harness->held = message->held;
+        harness->is_held = true;
+        break;
+    case MESSAGE_WENT_ON: harness->has_gone_on = true; break;
     case MESSAGE_RELAY: harness->has_relay = true; break;
     case MESSAGE_FILES_RESULT: note_files(harness, &message->files_result); break;
     case MESSAGE_PLACED:

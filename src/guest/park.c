@@ -171,7 +171,7 @@ void park_freeze(struct program *program, const struct message_freeze *freeze)
     struct adapter *adapter = program->adapter;
 
     if (!adapter || adapter->state != ADAPTER_RELEASED || adapter->has_ended ||
-        adapter->park.state != PARK_NONE) {
+        adapter->park.state != PARK_NONE || program->agent->hold.state != HOLD_NONE) {
         refuse_request(program, freeze->id, "freeze", "the program cannot be frozen now");
         return;
     }

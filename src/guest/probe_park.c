@@ -235,3 +235,27 @@ int probe_park(struct channel *link, const char *mode)
                ? pause()
                : 14;
 }
+
+static void tick(pid_t stopped)
+{
+    AUTO_FD int fd = open("count", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+    if (fd < 0 || write(fd, "x", 1) != 1)
+        _exit(1);
+    dprintf(STDOUT_FILENO, "tick %c\n", state_of(stopped));
+    nanosleep(&(struct timespec){.tv_nsec = 2 * 1000 * 1000}, NULL);
+}
+
+int probe_tick(void)
+{
+    pid_t stopped = fork();
+
+    if (stopped == 0) {
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    if (stopped < 0 || waitpid(stopped, NULL, WUNTRACED) != stopped)
+        return 1;
+    for (;;)
+        tick(stopped);
+}

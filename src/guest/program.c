@@ -170,7 +170,9 @@ static void take_news(struct program *program, const struct init_news *news)
     if (news->kind == NEWS_EXIT) {
         program->exit = *news;
         program->has_exited = true;
-    } else if (program->adapter) {
+    } else if (!hold_heard(program->agent, &program->held, news->kind == NEWS_STOPPED,
+                           news->processes) &&
+               program->adapter) {
         park_stopped(&program->adapter->park, news);
     }
 }
@@ -215,6 +217,7 @@ void program_reaped(struct program *program, int status UNUSED)
     if (program->adapter)
         park_end(&program->adapter->park);
     program->has_exited = program->is_reaped = true;
+    hold_gone(program->agent, &program->held);
     loop_cancel(program->kill_timer);
     program->kill_timer = NULL;
 }

@@ -54,6 +54,7 @@ struct program {
     uint64_t starved; /* how many had been in the room before it */
     const char *cwd;
     int watcher_fd;        /* to the watcher of its terminal (terminal.h), or -1 */
+    struct hold_part held; /* of one that is not in the room */
     struct init_news exit; /* once has_exited */
     bool is_reaped, has_executed;
     bool has_answered, has_started; /* LAUNCH has its answer; it was STARTED */

@@ -111,6 +111,8 @@ static void take_news(struct agent *agent, const struct room_news *news, int fds
 {
     struct program *program = program_find(agent, news->program);
 
+    if (news->kind == ROOM_STILL || news->kind == ROOM_MOVES)
+        (void)hold_heard(agent, &agent->hold.room, news->kind == ROOM_STILL, (uint64_t)news->value);
     if (!program || !program_is_in_room(program))
         return;
     switch (news->kind) {
@@ -358,6 +360,7 @@ void room_end(struct agent *agent, uint64_t grace_ms)
     struct room *room = agent->room;
     int64_t delay = grace_ms < INT32_MAX ? (int64_t)grace_ms : INT32_MAX;
 
+    hold_end(agent);
     agent->is_room_unwanted = true;
     if (!room)
         return;
@@ -382,6 +385,12 @@ void room_stop(struct agent *agent)
 {
     if (agent->room)
         send_order(agent->room, &(struct room_order){.kind = ROOM_STOP}, NULL, 0);
+}
+
+void room_continue(struct agent *agent)
+{
+    if (agent->room)
+        send_order(agent->room, &(struct room_order){.kind = ROOM_CONTINUE}, NULL, 0);
 }
 
 bool room_reaped(struct agent *agent, pid_t pid)
@@ -435,4 +444,5 @@ void room_destroy(struct agent *agent)
         sharing_clear_root(room->root);
     buf_finish(&room->spec);
     free(room);
+    hold_gone(agent, &agent->hold.room);
 }

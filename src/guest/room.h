@@ -29,8 +29,9 @@ void room_end(struct agent *agent, uint64_t grace_ms);
 /* How many processes in it the kernel has ended for want of memory. */
 uint64_t room_starved(const struct agent *agent);
 
-/* Everybody stands still: the host has lost its lease. */
+/* Everybody stands still, and goes on; nothing when there is no room. */
 void room_stop(struct agent *agent);
+void room_continue(struct agent *agent);
 
 /* Whether the pid is its init's; then nothing of it is left. */
 bool room_reaped(struct agent *agent, pid_t pid);

@@ -328,6 +328,16 @@ static void signal_session(struct room_keeper *keeper, pid_t session, int number
     }
 }
 
+static void stop(struct room_keeper *keeper)
+{
+    bool is_still = stop_all(&keeper->stop);
+
+    tell(&(struct room_news){
+        .kind = is_still ? ROOM_STILL : ROOM_MOVES,
+        .value = is_still ? (int32_t)keeper->stop.n_processes : 0,
+    });
+}
+
 static void obey(struct room_keeper *keeper, struct packet *packet, size_t n_text,
                  int fds[ROOM_FDS_MAX], size_t n_fds)
 {
@@ -350,7 +360,7 @@ static void obey(struct room_keeper *keeper, struct packet *packet, size_t n_tex
         kill(-1, (int)order->value);
         kill(-1, SIGCONT);
         break;
-    case ROOM_STOP: (void)stop_all(&keeper->stop); break;
+    case ROOM_STOP: stop(keeper); break;
     case ROOM_CONTINUE: stop_end(&keeper->stop); break;
     default: break;
     }

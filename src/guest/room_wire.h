@@ -20,7 +20,7 @@ enum room_order_kind {
     ROOM_SIGNAL,     /* the process group of a program's main process */
     ROOM_SESSION,    /* everything that has not left the program's session */
     ROOM_ALL,        /* everybody; from then on the room ends when it is empty */
-    ROOM_STOP,
+    ROOM_STOP,       /* answered by ROOM_STILL or ROOM_MOVES */
     ROOM_CONTINUE
 };
 
@@ -34,7 +34,9 @@ enum room_news_kind {
                           the way to its watcher */
     ROOM_STARTED,      /* for one that goes on; the others say it with their end */
     ROOM_FAILED,       /* value: an errno; stage: an init_stage */
-    ROOM_EXITED        /* value: a wait status; what it used */
+    ROOM_EXITED,       /* value: a wait status; what it used */
+    ROOM_STILL,        /* value: how many processes were stopped */
+    ROOM_MOVES         /* they could not all be stopped, and go on */
 };
 
 struct room_news {
