@@ -222,7 +222,8 @@ struct wire_message {
     int64_t cursor;
     struct str lease_id, type; /* cancel | wait_settled | park_now | drain | undrain, or of a mount:
                                 * process_start | _input | _input_close | _resize | _signal |
-                                * _close, mount_stop, file_request, relay_open */
+                                * _close, mount_stop, file_request, relay_open; of a run too:
+                                * workspace_snapshot */
     struct str reason;
     bool force;
     struct str wait_id, decision; /* wait_settled, park_now */

@@ -92,3 +92,14 @@ const struct json_field wire_file_fields[] = {
     {0},
 };
 #undef AT
+
+#define AT wire_snapshot
+const struct json_field wire_snapshot_fields[] = {
+    FENCE,
+    TEXTS("request_ids", request_ids, REQUIRED, WIRE_SNAPSHOT_WISHES),
+    TEXT("code", code, OPTIONAL, 64),
+    TEXT("text", text, OPTIONAL, WIRE_TEXT_MAX),
+    VERSION(wire_snapshot),
+    {0},
+};
+#undef AT

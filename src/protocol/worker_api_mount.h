@@ -3,6 +3,8 @@
 
 #include "protocol/worker_api.h"
 
+enum { WIRE_SNAPSHOT_WISHES = 64 };
+
 /* The workspace is in place: programs may begin. */
 struct wire_mount_ready {
     struct wire_fence fence;
@@ -62,6 +64,16 @@ struct wire_file {
     bool more;             /* the list goes on */
 };
 
-extern const struct json_field wire_file_fields[];
+/* The answer to one or more workspace_snapshot, also of a run: what the sandbox held, as a system's
+ * version. Without one it is what the image holds, or went wrong (code, text). */
+struct wire_snapshot {
+    struct wire_fence fence;
+    struct json_list request_ids; /* struct str */
+    struct str code, text;
+    bool has_version;
+    struct wire_version version;
+};
+
+extern const struct json_field wire_file_fields[], wire_snapshot_fields[];
 extern const struct json_field wire_mount_ready_fields[], wire_mount_version_fields[],
     wire_mount_closed_fields[], wire_process_fields[], wire_process_answer_fields[];

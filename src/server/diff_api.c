@@ -1,4 +1,5 @@
-/* GET runs/:run/diff and workspaces/:workspace/diff: what changed between two versions. */
+/* GET runs/:run/diff and workspaces/:workspace/diff: what changed between two versions, of which
+ * one may be what the sandbox holds right now. */
 #include <stdlib.h>
 
 #include "base/encode.h"
@@ -9,14 +10,23 @@
 #include "server/diff.h"
 #include "server/handlers.h"
 #include "server/page.h"
+#include "server/snapshot.h"
 #include "store/queries.h"
 
 /* A page with patches ends early rather than grow over PAGE_BYTES. */
 enum { LIMIT_DEFAULT = 200, LIMIT_MAX = 500, PAGE_BYTES = 4 << 20 };
 
+/* What a difference is of, and between which versions unless others are named. */
+struct subject {
+    char id[ID_TEXT];
+    const char *from, *to;
+    const char *begun; /* where a difference to what is there now begins */
+};
+
 /* Versions are ids, or empty for what the image alone holds. */
 struct wanted {
     char from[ID_TEXT], to[ID_TEXT];
+    bool is_from_live, is_to_live;
     struct str within, after; /* after: the last path of the page before; empty: none */
     int64_t limit;
     bool has_patch;
@@ -39,7 +49,7 @@ static void finish_sides(struct sides *sides)
 }
 
 static bool read_version(struct call *call, const char *name, const char *usual, char id[ID_TEXT],
-                         struct error *err)
+                         bool *is_live, struct error *err)
 {
     struct str text;
     bool found = false;
@@ -47,12 +57,9 @@ static bool read_version(struct call *call, const char *name, const char *usual,
     if (!call_query(call, name, &text, &found, err))
         return false;
     snprintf(id, ID_TEXT, "%s", !found && usual ? usual : "");
-    if (!found || str_equal(text, STR("image")))
+    *is_live = found && str_equal(text, STR("live"));
+    if (!found || *is_live || str_equal(text, STR("image")))
         return true;
-    if (str_equal(text, STR("live")))
-        return error_set(
-            err, ERR_NOT_MOUNTED,
-            "only what was captured is compared: stop the workspace, or name a version");
     return id_parse(text, id) ||
            error_set(err, ERR_INVALID, "%s must be a version's id, image or live", name);
 }
@@ -101,12 +108,13 @@ static bool read_path(struct call *call, struct str *within, struct error *err)
     return true;
 }
 
-static bool read_wanted(struct call *call, const char *from, const char *to, struct wanted *wanted,
+static bool read_wanted(struct call *call, const struct subject *subject, struct wanted *wanted,
                         struct error *err)
 {
     *wanted = (struct wanted){0};
-    return read_version(call, "from", from, wanted->from, err) &&
-           read_version(call, "to", to, wanted->to, err) &&
+    return read_version(call, "to", subject->to, wanted->to, &wanted->is_to_live, err) &&
+           read_version(call, "from", wanted->is_to_live ? subject->begun : subject->from,
+                        wanted->from, &wanted->is_from_live, err) &&
            read_flag(call, "patch", &wanted->has_patch, err) &&
            read_path(call, &wanted->within, err) && read_cursor(call, &wanted->after, err) &&
            call_query_int(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &wanted->limit, err);
@@ -246,57 +254,84 @@ static bool write_page(struct call *call, const struct wanted *wanted, struct di
     return true;
 }
 
-static bool answer(struct call *call, const char *from, const char *to, struct response *res,
-                   struct error *err)
+/* What is there now is a version from here on, once it is there. */
+static bool find_live(struct call *call, const struct subject *subject, struct wanted *wanted,
+                      bool *is_there, struct response *res, struct error *err)
+{
+    struct snapshot snapshot = {.is_there = true};
+
+    if ((wanted->is_from_live || wanted->is_to_live) &&
+        !snapshot_ask(call, subject->id, &snapshot, res, err))
+        return false;
+    if (wanted->is_from_live)
+        memcpy(wanted->from, snapshot.version_id, ID_TEXT);
+    if (wanted->is_to_live)
+        memcpy(wanted->to, snapshot.version_id, ID_TEXT);
+    *is_there = snapshot.is_there;
+    return true;
+}
+
+static bool write_all(struct call *call, const struct wanted *wanted, struct response *res,
+                      struct error *err)
 {
     AUTO(finish_sides) struct sides sides = {0};
     struct buf *body = response_body(res);
     struct json_writer json = json_begin(body);
-    struct wanted wanted;
 
-    if (!read_wanted(call, from, to, &wanted, err) || !open_sides(call, &wanted, &sides, err) ||
-        !diff_find(&sides.diff, err))
+    if (!open_sides(call, wanted, &sides, err) || !diff_find(&sides.diff, err))
         return false;
     json_open(&json, NULL);
-    write_version(&json, "from_version_id", wanted.from);
-    write_version(&json, "to_version_id", wanted.to);
-    if (!write_page(call, &wanted, &sides.diff, body, &json, err))
+    write_version(&json, "from_version_id", wanted->from);
+    write_version(&json, "to_version_id", wanted->to);
+    if (!write_page(call, wanted, &sides.diff, body, &json, err))
         return false;
     json_close(&json);
     response_json(res, 200);
     return json_end(&json, err);
 }
 
-/* The versions that are compared unless others are named, as a query finds them. */
-static bool find_usual(struct call *call, const struct query *query, const char *what,
-                       const char **from, const char **to, struct error *err)
+static bool answer(struct call *call, const struct subject *subject, struct response *res,
+                   struct error *err)
 {
-    char id[ID_TEXT];
+    struct wanted wanted;
+    bool is_there;
+
+    return read_wanted(call, subject, &wanted, err) &&
+           find_live(call, subject, &wanted, &is_there, res, err) &&
+           (!is_there || write_all(call, &wanted, res, err));
+}
+
+static bool find_subject(struct call *call, const struct query *query, const char *what,
+                         struct subject *subject, struct error *err)
+{
     struct rows rows;
     AUTO_TX tx = NULL;
 
-    if (!call_id(call, 0, id, err) || !store_begin_read(server_of(call)->store, &tx, err) ||
-        !STORE(tx, query, call->arena, &rows, err, V_TEXT(call_environment(call)), V_TEXT(id)))
+    if (!call_id(call, 0, subject->id, err) ||
+        !store_begin_read(server_of(call)->store, &tx, err) ||
+        !STORE(tx, query, call->arena, &rows, err, V_TEXT(call_environment(call)),
+               V_TEXT(subject->id)))
         return false;
     if (rows.n_rows == 0)
-        return error_set(err, ERR_NOT_FOUND, "there is no %s %s", what, id);
-    *from = row_text(&rows, 0, 0);
-    *to = row_text(&rows, 0, 1);
+        return error_set(err, ERR_NOT_FOUND, "there is no %s %s", what, subject->id);
+    subject->from = subject->begun = row_text(&rows, 0, 0);
+    subject->to = row_text(&rows, 0, 1);
     return true;
 }
 
 bool run_diff_get(struct call *call, struct response *res, struct error *err)
 {
-    const char *from, *to;
+    struct subject run;
 
-    return find_usual(call, &run_versions, "run", &from, &to, err) &&
-           answer(call, from, to, res, err);
+    return find_subject(call, &run_versions, "run", &run, err) && answer(call, &run, res, err);
 }
 
 bool workspace_diff_get(struct call *call, struct response *res, struct error *err)
 {
-    const char *from, *to;
+    struct subject workspace;
 
-    return find_usual(call, &workspace_versions, "workspace", &from, &to, err) &&
-           answer(call, from, to, res, err);
+    if (!find_subject(call, &workspace_versions, "workspace", &workspace, err))
+        return false;
+    workspace.begun = workspace.to;
+    return answer(call, &workspace, res, err);
 }

@@ -4,16 +4,7 @@
 
 #include "base/json.h"
 #include "base/own.h"
-#include "blob/tree_writer.h"
-#include "server/service_suite.h"
-#include "server/worker_testing.h"
-
-struct sample {
-    enum tree_kind kind;
-    const char *path, *text; /* contents of a file, target of a symlink */
-    uint32_t mode;
-    bool is_cover;
-};
+#include "server/tree_testing.h"
 
 static const struct sample first[] = {
     {TREE_FILE,      "changed.txt", "one\ntwo\nthree\n", 0644},
@@ -50,43 +41,6 @@ struct left {
     const char *run, *workspace, *version;
 };
 
-static bool add(struct tree_writer *writer, const struct sample *sample, struct error *err)
-{
-    struct str text = sample->text ? str_of(sample->text) : (struct str){0};
-    /* No C text has a NUL: this one stands for it. */
-    AUTO_FREE char *bytes = alloc_text(sample->text ? sample->text : "");
-    for (size_t i = 0; i < text.len; i++)
-        if (bytes[i] == '\001')
-            bytes[i] = '\0';
-    const struct tree_entry entry = {
-        .kind = sample->kind,
-        .path = str_of(sample->path),
-        .mode = sample->mode,
-        .is_cover = sample->is_cover,
-        .size = sample->kind == TREE_FILE ? text.len : 0,
-        .target = sample->kind == TREE_SYMLINK ? text : (struct str){0},
-    };
-    return tree_writer_entry(writer, &entry, err) &&
-           (sample->kind != TREE_FILE ||
-            tree_writer_bytes(writer, (struct str){bytes, text.len}, true, err));
-}
-
-static bool store_tree(struct test_worker *worker, const struct sample *samples, size_t n,
-                       struct tree_facts *facts, struct error *err)
-{
-    const struct object_backend backend = {.arg = worker, .put = worker_put_sealed};
-    AUTO(key_ring_finish) struct key_ring ring = {0};
-    bool fine = keys_ring(&worker->service->server->keys, &ring, err);
-    struct tree_writer *writer =
-        tree_writer_create(&(struct tree_plan){&backend, &ring.keys, NULL});
-
-    for (size_t i = 0; i < n && fine; i++)
-        fine = add(writer, &samples[i], err);
-    fine = fine && tree_writer_end(writer, facts, err) && facts->n_objects == 1;
-    tree_writer_destroy(writer);
-    return fine;
-}
-
 static bool set_stage(struct service *service, struct stage *stage)
 {
     *stage =
@@ -99,24 +53,16 @@ static bool set_stage(struct service *service, struct stage *stage)
 static bool leave(struct stage *stage, const struct sample *samples, size_t n, struct left *left)
 {
     struct service *service = stage->worker.service;
-    struct tree_facts facts;
-    struct error err;
+    const char *version;
     char id[ID_TEXT];
 
     id_make(id);
     left->version = arena_text(&service->arena, str_of(id));
     left->run = service_start_run(service, stage->key, "hello", NULL);
     if (!worker_take(&stage->worker, "run") || lease_begin(&stage->worker) != 200 ||
-        lease_start(&stage->worker) != 200 || !store_tree(&stage->worker, samples, n, &facts, &err))
-        return false;
-    const char *version =
-        arena_printf(&service->arena,
-                     ",\"version\":{\"id\":\"%s\",\"manifest\":\"%s\",\"tree_digest\":\"%s\","
-                     "\"objects\":[{\"digest\":\"%s\",\"size\":1}],\"size_bytes\":%llu,"
-                     "\"entries\":%llu}",
-                     id, facts.manifest, facts.tree_digest, facts.manifest,
-                     (unsigned long long)facts.n_bytes, (unsigned long long)facts.n_entries);
-    if (lease_report(&stage->worker, "succeeded", version) != 200)
+        lease_start(&stage->worker) != 200 ||
+        !(version = tree_version(&stage->worker, id, samples, n)) ||
+        lease_report(&stage->worker, "succeeded", version) != 200)
         return false;
     left->workspace = run_text(service, stage->key, left->run, "workspace_id");
     return *left->workspace;

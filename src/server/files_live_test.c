@@ -1,73 +1,9 @@
 /* Files of a mounted workspace: asked of its worker, answered in time or not at all; and changes
  * that wait for a mount to end. */
-#include <pthread.h>
-
 #include "base/encode.h"
 #include "base/own.h"
-#include "base/time.h"
 #include "protocol/files.h"
-#include "server/mount_testing.h"
-
-enum { WAIT_MS = 60 * 1000 };
-
-/* Somebody who asks, on a thread of their own. */
-struct asker {
-    const char *url, *key, *method, *path;
-    struct str body;
-    struct http_answer answer;
-    pthread_t thread;
-};
-
-static void *ask(void *arg)
-{
-    struct asker *asker = arg;
-    AUTO(secret_finish) struct secret key = secret_create(str_of(asker->key));
-    const struct http_request request = {.method = asker->method,
-                                         .path = asker->path,
-                                         .body = asker->body};
-    struct http_client *client;
-    struct error err;
-
-    asker->answer = (struct http_answer){.status = -1, .body.max = MIB(8)};
-    if (!http_client_create(asker->url, &client, &err))
-        return NULL;
-    http_client_set_bearer(client, &key);
-    if (!http_client_send(client, &request, &asker->answer, &err))
-        asker->answer.status = -1;
-    http_client_destroy(client);
-    return NULL;
-}
-
-static void begin(struct asker *asker, struct yard *yard, const char *method, const char *rest,
-                  struct str body)
-{
-    *asker = (struct asker){yard->service->url, yard->key, method, yard_path(yard, rest), body};
-    if (pthread_create(&asker->thread, NULL, ask, asker) != 0)
-        abort();
-}
-
-static int end(struct asker *asker)
-{
-    pthread_join(asker->thread, NULL);
-    return asker->answer.status;
-}
-
-static void finish(struct asker *asker)
-{
-    buf_finish(&asker->answer.body);
-}
-
-/* Waits for messages of the type; the last poll's answer is in the service. */
-static bool hear(struct yard *yard, const char *type, size_t n)
-{
-    int64_t until = time_boot_ms() + WAIT_MS;
-
-    while (time_boot_ms() < until)
-        if (yard_hear(yard) >= n &&
-            strcmp(service_text(yard->service, "messages.0.type"), type) == 0)
-            return true;
-    return false;
-}
+#include "server/asker_testing.h"
 
 /* The worker's answer to the i-th message of the last poll, whose ids are kept beforehand. */
 static int answer(struct yard *yard, const char *request, const char *more)
@@ -122,10 +58,10 @@ static bool set(struct service *service, struct yard *yard)
 
 SERVICE_TEST(a_mounted_directory_is_listed_by_its_worker)
 {
-    AUTO(finish) struct asker asker;
+    AUTO(asker_finish) struct asker asker;
     struct yard yard;
     CHECK(set(service, &yard));
-    begin(&asker, &yard, "GET", "/files?path=/src/&source=live&limit=2", (struct str){0});
+    asker_begin(&asker, &yard, "GET", "/files?path=/src/&source=live&limit=2", (struct str){0});
     CHECK(hear(&yard, "file_request", 1));
     CHECK_STR(service_text(service, "messages.0.op"), "list");
     CHECK_STR(service_text(service, "messages.0.path"), "src");
@@ -135,7 +71,7 @@ SERVICE_TEST(a_mounted_directory_is_listed_by_its_worker)
                  answer(&yard, request,
                         arena_printf(&service->arena, "%s,\"more\":true", entries(&yard))),
                  200);
-    CHECK(end(&asker) == 200);
+    CHECK(asker_end(&asker) == 200);
     struct str body = buf_str(&asker.answer.body), text;
     CHECK(json_find_text(body, "entries.1.path", &service->arena, &text));
     CHECK(str_equal(text, STR("src/link")));
@@ -148,13 +84,13 @@ SERVICE_TEST(a_mounted_directory_is_listed_by_its_worker)
 SERVICE_TEST(bytes_of_a_mounted_file_come_in_parts)
 {
     enum { LEN = FILES_DATA_MAX + 3 };
-    AUTO(finish) struct asker asker;
+    AUTO(asker_finish) struct asker asker;
     AUTO_FREE char *bytes = alloc(LEN);
     struct yard yard;
     memset(bytes, 'x', LEN);
     memset(bytes + FILES_DATA_MAX, 'y', 3);
     CHECK(set(service, &yard));
-    begin(&asker, &yard, "GET", "/files/content?path=a.txt&source=live", (struct str){0});
+    asker_begin(&asker, &yard, "GET", "/files/content?path=a.txt&source=live", (struct str){0});
     CHECK(hear(&yard, "file_request", 1));
     CHECK_STR(service_text(service, "messages.0.op"), "stat");
     CHECK_STATUS(service,
@@ -170,7 +106,7 @@ SERVICE_TEST(bytes_of_a_mounted_file_come_in_parts)
                  200);
     CHECK_STATUS(service, answer(&yard, first, data_of(&yard, (struct str){bytes, FILES_DATA_MAX})),
                  200);
-    CHECK(end(&asker) == 200);
+    CHECK(asker_end(&asker) == 200);
     CHECK(str_equal(buf_str(&asker.answer.body), (struct str){bytes, LEN}));
 }
 
@@ -189,16 +125,16 @@ SERVICE_TEST(what_the_agent_refuses_is_an_error_of_files)
     struct str code;
     CHECK(set(service, &yard));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        AUTO(finish) struct asker asker;
+        AUTO(asker_finish) struct asker asker;
 
-        begin(&asker, &yard, "GET", "/files/stat?path=x&source=live", (struct str){0});
+        asker_begin(&asker, &yard, "GET", "/files/stat?path=x&source=live", (struct str){0});
         CHECK(hear(&yard, "file_request", 1));
         CHECK_STATUS(service,
                      answer(&yard, service_text(service, "messages.0.request_id"),
                             arena_printf(&service->arena, ",\"code\":\"%s\",\"text\":\"why\"",
                                          rows[i].code)),
                      200);
-        CHECK(end(&asker) == rows[i].status);
+        CHECK(asker_end(&asker) == rows[i].status);
         CHECK(json_find_text(buf_str(&asker.answer.body), "code", &service->arena, &code));
         CHECK(str_equal(code, str_of(rows[i].wire)));
     }
@@ -215,13 +151,13 @@ SERVICE_TEST(a_sandbox_that_does_not_answer_is_not_waited_for)
 
 SERVICE_TEST(a_change_waits_for_an_idle_mount_to_end)
 {
-    AUTO(finish) struct asker asker;
+    AUTO(asker_finish) struct asker asker;
     struct yard yard;
     CHECK(set(service, &yard));
-    begin(&asker, &yard, "PUT", "/files/content?path=new.txt", STR("hello"));
+    asker_begin(&asker, &yard, "PUT", "/files/content?path=new.txt", STR("hello"));
     CHECK(hear(&yard, "mount_stop", 1));
     CHECK_STATUS(service, lease_post(&yard.worker, "mount/closed", ",\"reason\":\"stopped\""), 200);
-    CHECK(end(&asker) == 200);
+    CHECK(asker_end(&asker) == 200);
     CHECK_STATUS(service, yard_get(&yard, "/files/content?path=new.txt"), 200);
     CHECK(str_equal(buf_str(&service->answer.body), STR("hello")));
 }

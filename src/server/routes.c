@@ -370,6 +370,7 @@ const struct route server_routes[] = {
     {METHOD_POST, "/api/worker/leases/:lease/process", PERM_WORKER, lease_process_post},
     {METHOD_POST, "/api/worker/leases/:lease/file", PERM_WORKER, lease_file_post,
      .body_max = WORKER_BODY},
+    {METHOD_POST, "/api/worker/leases/:lease/snapshot", PERM_WORKER, lease_snapshot_post},
     {METHOD_POST, "/api/worker/images/lookup", PERM_WORKER, image_lookup_post,
      .body_max = SMALL_BODY},
     {METHOD_POST, "/api/worker/images/record", PERM_WORKER, image_record_post,

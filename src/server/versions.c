@@ -134,6 +134,24 @@ bool version_publish_in(struct server *server, struct tx *tx, const struct wire_
            insert_in(tx, version, place, place->base, wakes, err);
 }
 
+bool version_publish_beside(struct server *server, struct tx *tx,
+                            const struct wire_version *version, const char *subject_id,
+                            struct error *err)
+{
+    AUTO(arena_finish) struct arena arena = {0};
+    struct rows rows;
+
+    if (!has_manifest(version, err) || !keep_objects(server, tx, version, err) ||
+        !STORE(tx, &version_insert_beside, &arena, &rows, err, V_STR(version->id),
+               V_TEXT(subject_id), V_STR(version->manifest), V_STR(version->tree_digest),
+               V_INT(version->size_bytes), V_INT(version->entries), V_INT(time_now_ms())))
+        return false;
+    if (rows.n_rows != 1)
+        return error_set(err, ERR_LEASE_STALE, "there is no run and no mount %s", subject_id);
+    return quota_add_version(tx, row_text(&rows, 0, VERSION_INSERT_BESIDE_ENVIRONMENT_ID),
+                             arena_text(&arena, version->id), false, err);
+}
+
 bool version_adopt(struct server *server, struct tx *tx, const char *from_id,
                    const struct version_place *place, struct arena *arena, char id[ID_TEXT],
                    struct wakes *wakes, struct error *err)

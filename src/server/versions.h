@@ -35,8 +35,14 @@ bool version_publish_in(struct server *server, struct tx *tx, const struct wire_
                         const struct version_place *place, struct wakes *wakes,
                         struct error *err) MUST_USE;
 
-/* The same for what a version of the environment holds, as a new version with the same objects: *id
- * names it. ERR_VERSION_NOT_FOUND when there is no such one any more. */
+/* Keeps it beside the current one, for those who look: what the run or mount of that id holds right
+ * now, which the caller's lease is of. ERR_QUOTA as above. */
+bool version_publish_beside(struct server *server, struct tx *tx,
+                            const struct wire_version *version, const char *subject_id,
+                            struct error *err) MUST_USE;
+
+/* The same as version_publish_in for what a version of the environment holds, as a new version with
+ * the same objects: *id names it. ERR_VERSION_NOT_FOUND when there is no such one any more. */
 bool version_adopt(struct server *server, struct tx *tx, const char *from_id,
                    const struct version_place *place, struct arena *arena, char id[ID_TEXT],
                    struct wakes *wakes, struct error *err) MUST_USE;

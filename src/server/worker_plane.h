@@ -13,7 +13,7 @@ route_handler lease_begin_post, lease_start_post, lease_renew_post, lease_reject
     lease_complete_post, build_progress_post, build_complete_post;
 route_handler checkpoint_begin_post, checkpoint_stage_post, checkpoint_ready_post,
     checkpoint_abort_post, lease_resumed_post;
-route_handler lease_file_post;
+route_handler lease_file_post, lease_snapshot_post;
 route_handler mount_ready_post, mount_version_post, mount_closed_post, lease_process_post;
 route_handler lease_secrets_post, lease_relay_get;
 route_handler lease_ops_post;

@@ -107,7 +107,7 @@ static struct str cut(struct str text)
     return text;
 }
 
-/* Of a run or of the worker itself. */
+/* About a run's end or wait, or for the worker itself. */
 static void read_message(struct str body, struct arena *arena, struct wire_message *message)
 {
     struct str force = STR("false");
@@ -120,9 +120,11 @@ static void read_message(struct str body, struct arena *arena, struct wire_messa
     json_find_raw(body, "decision", arena, &message->decision);
 }
 
+/* What is in a sandbox, nearly always a mount's. */
 static bool is_of_mount(struct str type)
 {
-    static const struct str kinds[] = {STR("process_"), STR("mount_"), STR("file_"), STR("relay_")};
+    static const struct str kinds[] = {STR("process_"), STR("mount_"), STR("file_"), STR("relay_"),
+                                       STR("workspace_")};
 
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (type.len >= kinds[i].len && memcmp(type.ptr, kinds[i].ptr, kinds[i].len) == 0)

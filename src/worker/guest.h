@@ -184,7 +184,13 @@ bool guest_attend(struct guest *guest, int64_t until_ms, struct error *err) MUST
 bool guest_freeze(struct guest *guest, struct error *err) MUST_USE;
 bool guest_thaw(struct guest *guest, struct error *err) MUST_USE;
 
-/* The tree of the workspace (protocol/tree.h), while the program is frozen or after its end: its
+/* Everything in the sandbox stands still for a moment, asked or not, and for `ms` at most: then it
+ * goes on by itself. False leaves open whether it does: guest_let_go is called in any case. */
+bool guest_hold(struct guest *guest, int64_t ms, struct error *err) MUST_USE;
+bool guest_let_go(struct guest *guest, struct error *err) MUST_USE;
+bool guest_is_still(const struct guest *guest);
+
+/* The tree of the workspace (protocol/tree.h), while the program stands still or after its end: its
  * bytes go to `take`, in order. When that fails, or the agent cannot read the tree, the guest is
  * as it was before. */
 typedef bool guest_take_tree(void *arg, struct str bytes, struct error *err);
@@ -220,7 +226,8 @@ struct guest_base {
 const struct guest_base *guest_base(const struct guest *guest);
 void guest_set_base(struct guest *guest, const char *manifest, const char *mark); /* NULL: none */
 
-/* Whether its program goes on after this capture. */
+/* Whether its program goes on after this capture, and from this capture: the next one may be a
+ * difference to it. What is only looked at in between changes nothing. */
 bool guest_goes_on(const struct guest *guest);
 
 /* False when the sandbox did not outlive its program. */

@@ -4,7 +4,7 @@
 #include "protocol/tree_sum.h"
 #include "worker/guest_state.h"
 
-enum { RESET_UNWANTED = 1 };
+enum { RESET_UNWANTED = 1, STREAMS_END = 128 /* from there on they are a mount's */ };
 
 struct guest_capture {
     guest_take_tree *take;
@@ -19,9 +19,14 @@ struct guest_capture {
     struct guest_captured captured;
 };
 
-static uint16_t stream_of(uint32_t program)
+/* One that was refused, or is on its way to its end, may still have the first. */
+static uint16_t free_stream(const struct guest *guest)
 {
-    return (uint16_t)(program * 8 + 7);
+    uint16_t stream = (uint16_t)(guest->program * 8 + 7);
+
+    while (stream < STREAMS_END && channel_is_open(&guest->channel, stream, CHANNEL_RECEIVES))
+        stream += 8;
+    return stream;
 }
 
 bool guest_captures(const struct guest *guest, uint16_t stream)
@@ -109,7 +114,7 @@ bool guest_can_capture(const struct guest *guest)
 
 bool guest_goes_on(const struct guest *guest)
 {
-    return guest->is_frozen && !guest->is_quiesced;
+    return guest->is_frozen && !guest->is_quiesced && !guest->is_still;
 }
 
 const struct guest_base *guest_base(const struct guest *guest)
@@ -134,7 +139,7 @@ static struct str text_of(const char *text)
 bool guest_capture(struct guest *guest, const struct guest_wanted *wanted, guest_take_tree *take,
                    void *arg, int64_t until_ms, struct guest_captured *captured, struct error *err)
 {
-    struct guest_capture capture = {.take = take, .arg = arg, .stream = stream_of(guest->program)};
+    struct guest_capture capture = {.take = take, .arg = arg, .stream = free_stream(guest)};
     struct message_capture message = {++guest->number,       capture.stream,
                                       guest->generation,     text_of(wanted->since),
                                       text_of(wanted->mark), wanted->is_layer};

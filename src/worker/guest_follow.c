@@ -92,7 +92,7 @@ static enum guest_news news_of(const struct guest *guest)
         return GUEST_ASKS;
     /* One that is cancelled is not parked any more: it ends. */
     bool leaves = view.stop_wanted && guest->outlives_stop && !view.cancel_wanted;
-    if (view.has_answer || view.park_wanted || leaves)
+    if (view.has_answer || view.park_wanted || view.has_mail || leaves)
         return GUEST_IS_CALLED;
     return GUEST_NO_NEWS;
 }

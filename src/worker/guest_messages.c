@@ -164,6 +164,12 @@ static void take_error(struct guest *guest, const struct message_error *error)
                  error->text.ptr);
         return;
     }
+    if (str_equal(error->stage, STR("hold"))) {
+        guest->is_hold_refused = guest->is_hold_answered = true;
+        snprintf(guest->refusal, sizeof guest->refusal, "%.*s", (int)error->text.len,
+                 error->text.ptr);
+        return;
+    }
     if (str_equal(error->stage, STR("capture"))) {
         guest_capture_refused(guest, error);
         return;
@@ -288,6 +294,8 @@ static bool on_message(void *arg, const struct message *message, struct error *e
     case MESSAGE_DONE: guest->is_done = true; break;
     case MESSAGE_FROZEN: guest->is_frozen = true; break;
     case MESSAGE_THAWED: guest->is_thawed = true; break;
+    case MESSAGE_HELD: guest->is_hold_answered = true; break;
+    case MESSAGE_WENT_ON: guest->has_gone_on = true; break;
     case MESSAGE_PAUSED: guest->is_paused = true; break;
     case MESSAGE_REESTABLISHED: return take_reestablished(guest, &message->reestablished, err);
     case MESSAGE_CAPTURE_END: guest_capture_end(guest, &message->capture_end); break;

@@ -45,6 +45,34 @@ bool guest_thaw(struct guest *guest, struct error *err)
            guest_fail(guest, "thaw", "agent_unhealthy", err);
 }
 
+bool guest_hold(struct guest *guest, int64_t ms, struct error *err)
+{
+    struct message_hold message = {++guest->number, (uint64_t)ms};
+
+    guest->is_hold_answered = guest->is_hold_refused = false;
+    if (!guest_send(guest, MESSAGE_HOLD, &message, err))
+        return false;
+    guest->is_still = true;
+    return guest_wait_for(guest, &guest->is_hold_answered, guest_until(guest, ANSWER_MS), err) &&
+           (!guest->is_hold_refused ||
+            error_set(err, ERR_CONFLICT, "the sandbox cannot stand still now: %s", guest->refusal));
+}
+
+bool guest_let_go(struct guest *guest, struct error *err)
+{
+    struct message_let_go message = {++guest->number};
+
+    guest->has_gone_on = guest->is_still = false;
+    return (guest_send(guest, MESSAGE_LET_GO, &message, err) &&
+            guest_wait_for(guest, &guest->has_gone_on, guest_until(guest, ANSWER_MS), err)) ||
+           guest_fail(guest, "hold", "agent_unhealthy", err);
+}
+
+bool guest_is_still(const struct guest *guest)
+{
+    return guest->is_still;
+}
+
 bool guest_pause(struct guest *guest, enum pause_purpose purpose, uint8_t nonce[GUEST_NONCE_LEN],
                  struct error *err)
 {

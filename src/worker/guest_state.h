@@ -37,7 +37,9 @@ struct guest {
     bool is_refused;   /* the freeze: the program was busy */
     char refusal[200]; /* and with what */
     bool is_held;      /* frozen and not thawed since */
-    bool is_asleep;    /* a copy before its first instruction (template_wake) */
+    bool is_hold_answered, is_hold_refused, has_gone_on;
+    bool is_still;  /* everything in the sandbox, until guest_let_go */
+    bool is_asleep; /* a copy before its first instruction (template_wake) */
     uint64_t generation;
     int64_t reestablished_ms; /* wall time that it was told last */
     bool is_stirred;          /* something happened that whoever watches should look at */

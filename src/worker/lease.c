@@ -112,6 +112,7 @@ struct lease_view lease_look(struct lease *lease)
         .stop_wanted = lease->stop_wanted,
         .park_wanted = lease->park_wanted,
         .has_answer = lease->answer,
+        .has_mail = lease->mail.first,
         .has_lost_mail = lease->has_lost_mail,
     };
     memcpy(view.cancel_reason, lease->cancel_reason, sizeof view.cancel_reason);

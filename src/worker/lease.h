@@ -18,7 +18,7 @@ struct worker;
 
 enum lease_stage { LEASE_STARTING, LEASE_RUNNING, LEASE_ENDING };
 
-/* Messages to a mount, in order (mail.h). */
+/* Messages to a mount or a run, in order (mail.h). */
 struct mail_queue {
     struct mail *first, *last;
     size_t n, bytes;
@@ -46,7 +46,7 @@ struct lease {
     char cancel_reason[256];
     char answered_wait[ID_TEXT]; /* whose answer has come; empty: none */
     char *answer;                /* JSON */
-    struct mail_queue mail;      /* of a mount */
+    struct mail_queue mail;      /* of a mount or a run */
     bool has_lost_mail;          /* there was too much of it */
     /* Stale, cancelled or stopped. Read without the lock: preparations, builds and calls under way
      * end as soon as they see it. */
@@ -66,7 +66,7 @@ struct lease_table {
 struct lease_view {
     int64_t fence_ms;
     bool is_stale, cancel_wanted, cancel_forced, stop_wanted, park_wanted, has_answer;
-    bool has_lost_mail;
+    bool has_mail, has_lost_mail;
     char cancel_reason[256];
 };
 

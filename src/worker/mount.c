@@ -219,6 +219,11 @@ static void take_relay(struct mount *mount, const struct wire_message *message)
     relay_open(mount->guest, message->name);
 }
 
+static void take_snapshot_wish(struct mount *mount, const struct wire_message *message)
+{
+    snapshot_wish(&mount->snapshots, message);
+}
+
 static const struct {
     const char *type;
     void (*take)(struct mount *mount, const struct wire_message *message);
@@ -232,6 +237,7 @@ static const struct {
     {"mount_stop",          take_stop                },
     {"relay_open",          take_relay               },
     {"file_request",        mount_file_request       },
+    {SNAPSHOT_MESSAGE,      take_snapshot_wish       },
 };
 
 static void take_mail(struct mount *mount)
@@ -249,6 +255,24 @@ static void take_mail(struct mount *mount)
         mount->touched_ms = time_boot_ms();
         mail_free(mail);
     }
+}
+
+static struct snapshot_source source_of(struct mount *mount)
+{
+    return (struct snapshot_source){mount->guest, mount->lease, &mount->line, has_base(mount)};
+}
+
+/* For all who have asked by now. Programs that came meanwhile begin after it. */
+static bool take_snapshot(struct mount *mount, struct error *err)
+{
+    const struct snapshot_source source = source_of(mount);
+
+    if (mount->snapshots.n == 0)
+        return true;
+    if (!snapshot_take(&mount->snapshots, &source, err))
+        return false;
+    mount_start_waiting(mount);
+    return true;
 }
 
 static bool is_idle(const struct mount *mount)
@@ -283,6 +307,8 @@ static bool attend(struct mount *mount, struct error *err)
         look_for_end(mount);
         if (mount->is_ending)
             return true;
+        if (!take_snapshot(mount, err))
+            return false;
         int64_t until = is_idle(mount) ? mount->touched_ms + mount->grant->idle_ms : INT64_MAX;
         if (!guest_attend(mount->guest, until, err))
             return false;
@@ -343,7 +369,9 @@ static bool keep_version(struct mount *mount, struct error *err)
 static bool finish(struct mount *mount, struct error *err)
 {
     const struct wire_mount_closed closed = {mount_fence(mount), str_of(mount->reason)};
+    const struct snapshot_source source = source_of(mount);
 
+    snapshot_refuse(&mount->snapshots, &source, "the workspace is being unmounted");
     if (!empty(mount, err))
         return false;
     lease_set_stage(mount->lease, LEASE_ENDING);

@@ -8,6 +8,7 @@
 #include "worker/link.h"
 #include "worker/mail.h"
 #include "worker/mount_output.h"
+#include "worker/snapshot.h"
 
 enum {
     MOUNT_PHASES_MAX = 8,
@@ -51,6 +52,8 @@ struct mount {
 
     struct file_wish wishes[MOUNT_WISHES_MAX];
     size_t n_wishes;
+
+    struct snapshot_wishes snapshots;
 
     bool is_empty;      /* the agent has proved that no program is left */
     int64_t touched_ms; /* boot time when somebody last wanted something */

@@ -195,6 +195,8 @@ void mount_start_waiting(struct mount *mount)
     struct process *next;
     struct error err;
 
+    if (guest_is_still(mount->guest))
+        return;
     for (struct process *p = mount->processes; p && mount->n_live < MOUNT_LIVE_MAX; p = next) {
         next = p->next;
         if (!p->is_launched && !launch(p, &err))

@@ -208,6 +208,7 @@ static bool park_frozen(struct park *park, bool *is_gone, struct error *err)
     *is_gone = true;
     tell(park);
     warm_note(&run->worker->warm, WARM_CHECKPOINTS, str_of(park->id));
+    run_refuse_snapshots(run, "the run is parked: its newest version is what it holds");
     return ready(park, err);
 }
 

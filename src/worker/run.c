@@ -267,6 +267,7 @@ static bool report_result(struct run *run, struct guest_result *result, struct e
     struct error why;
 
     run_secrets_hide(run->redactor, result, &run->arena);
+    run_refuse_snapshots(run, "the run is ending");
     if (!prepare_report(run, &report, err))
         return false;
     for (bool is_again = false;; is_again = true) {

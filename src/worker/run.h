@@ -74,6 +74,9 @@ bool run_give_secrets(struct run *run, struct error *err) MUST_USE;
 /* Stays with the program until it is over, or parked (is_parked). */
 bool run_attend(struct run *run, struct guest_result *result, struct error *err) MUST_USE;
 
+/* Nobody looks into it any more. */
+void run_refuse_snapshots(struct run *run, const char *why);
+
 /* Active time: what counts against the run's maximum. */
 void run_count(struct run *run, bool is_active);
 int64_t run_active_ms(const struct run *run);

@@ -5,7 +5,9 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "worker/mail.h"
 #include "worker/run.h"
+#include "worker/snapshot.h"
 #include "worker/worker.h"
 
 enum { FREEZE_RETRY_MS = 10 * 1000 };
@@ -163,6 +165,42 @@ static bool should_park(const struct run *run, bool is_wanted)
             time_boot_ms() >= run->wait.park_ms);
 }
 
+static struct snapshot_source source_of(struct run *run)
+{
+    return (struct snapshot_source){run->guest, run->lease, &run->line, run_has_base(run)};
+}
+
+static void take_mail(struct run *run, struct snapshot_wishes *wishes)
+{
+    struct mail *mail;
+
+    while ((mail = mail_take(run->lease))) {
+        if (strcmp(mail->type, SNAPSHOT_MESSAGE) == 0)
+            snapshot_wish(wishes, &mail->message);
+        else
+            log_warn("unknown message", LOG_STR("type", mail->type));
+        mail_free(mail);
+    }
+}
+
+static bool take_snapshot(struct run *run, struct error *err)
+{
+    const struct snapshot_source source = source_of(run);
+    struct snapshot_wishes wishes = {0};
+
+    take_mail(run, &wishes);
+    return wishes.n == 0 || snapshot_take(&wishes, &source, err);
+}
+
+void run_refuse_snapshots(struct run *run, const char *why)
+{
+    const struct snapshot_source source = source_of(run);
+    struct snapshot_wishes wishes = {0};
+
+    take_mail(run, &wishes);
+    snapshot_refuse(&wishes, &source, why);
+}
+
 /* What is due while the program waits or runs: an answer first, then room. */
 static bool attend_once(struct run *run, struct error *err)
 {
@@ -170,7 +208,7 @@ static bool attend_once(struct run *run, struct error *err)
     bool is_wanted = lease_take_park(run->lease);
     bool is_answered;
 
-    if (!deliver(run, &is_answered, err))
+    if (!deliver(run, &is_answered, err) || !take_snapshot(run, err))
         return false;
     if (is_answered || !should_park(run, is_wanted))
         return true;

@@ -10,6 +10,32 @@ INSERT INTO versions (id, environment_id, workspace_id, parent_id, kind, state, 
     tree_digest, size_bytes, entries, created_ms)
 VALUES ($1, $2, $3, $4, 'user', 'ready', $5, $6, $7, $8, $9);
 
+-- name: version_insert_beside (id, subject, manifest, tree_digest, bytes, entries, now) -> environment_id
+-- What a run or a mount holds right now: current for nobody.
+INSERT INTO versions (id, environment_id, workspace_id, run_id, attempt, parent_id, kind, state,
+    manifest_id, tree_digest, size_bytes, entries, created_ms)
+SELECT $1, s.environment_id, s.workspace_id, s.run_id, s.attempt, s.base_version_id, 'system',
+    'ready', $3, $4, $5, $6, $7
+FROM (
+    SELECT r.id, r.environment_id, r.workspace_id, r.id AS run_id, r.attempt, r.base_version_id
+    FROM runs r
+    UNION ALL
+    SELECT m.id, m.environment_id, m.workspace_id, NULL, NULL, m.base_version_id FROM mounts m
+) s
+WHERE s.id = $2
+RETURNING environment_id;
+
+-- name: snapshot_lease (environment, subject) -> lease_id, worker_id
+-- Of the sandbox that a workspace, or a run, is in right now.
+SELECT l.id, l.worker_id FROM mounts m JOIN leases l ON l.id = m.lease_id
+WHERE m.environment_id = $1 AND m.workspace_id = $2 AND m.state = 'mounted' AND l.live = 1
+UNION ALL
+SELECT l.id, l.worker_id
+FROM runs r JOIN leases l ON l.subject_kind = 'run' AND l.subject_id = r.id
+WHERE r.environment_id = $1 AND (r.workspace_id = $2 OR r.id = $2) AND r.finished_ms IS NULL
+    AND l.live = 1 AND l.state = 'running'
+LIMIT 1;
+
 -- name: version_hold (environment, id) -> workspace_id, manifest_id, tree_digest, size_bytes, entries
 -- Locks it, so that it is not deleted meanwhile.
 UPDATE versions SET state = state WHERE environment_id = $1 AND id = $2 AND state = 'ready'
