@@ -58,7 +58,8 @@ static const struct option events_options[] = {
 
 static const struct option diff_options[] = {
     {"from", 0, OPTION_VALUE, "VERSION", "Another version to begin with; image: none at all."},
-    {"to", 0, OPTION_VALUE, "VERSION", "Another version to end with."},
+    {"to", 0, OPTION_VALUE, "VERSION",
+     "Another version to end with; live: what a sandbox holds now."},
     {"patch", 0, OPTION_FLAG, NULL, "Show what changed in texts."},
     {"stat", 0, OPTION_FLAG, NULL, "Count changed lines only."},
     {0},
@@ -107,8 +108,9 @@ static const struct option reason_options[] = {
     "byte. A broken connection is resumed without a gap.\n\n"
 
 #define DIFF_HELP                                                                                 \
-    "A and B are runs or workspaces. Of one run: what it changed since it began; of one\n"        \
-    "workspace: what its last version changed; of two: what differs between their newest\n"       \
+    "A and B are runs or workspaces. Of one run: what it changed since it began, up to this\n"    \
+    "moment while it runs; of one workspace: what its last version changed, or with --to live\n"  \
+    "what was changed since where it is mounted; of two: what differs between their newest\n"     \
     "versions. A line each: A added, M modified, D deleted, T of another type, R renamed. What\n" \
     "the image holds is in no version, so of its files only the new content can be shown.\n\n"
 

@@ -24,6 +24,7 @@ enum diff_form { FORM_LINES, FORM_PATCH, FORM_STAT, FORM_JSON };
  */
 struct target {
     bool is_run;
+    enum { RUN_RESTS, RUN_WORKS, RUN_WAITS } state; /* of a run: whether it may be in a sandbox */
     const char *workspace_id, *version;
 };
 
@@ -207,26 +208,6 @@ static void put_end(struct printing *printing, struct str page)
     printf("\"entries\":[%.*s]}\n", (int)entries.len, entries.len ? entries.ptr : "");
 }
 
-/* All pages of the difference at that path, which has a query. */
-static bool print_all(struct printing *printing, const char *path, struct error *err)
-{
-    struct api *api = printing->api;
-    const char *next = path;
-    struct str page;
-
-    for (;;) {
-        if (!api_send(api, "GET", next, (struct str){0}, &page, err) ||
-            !put_page(printing, page, err))
-            return false;
-        struct str cursor = output_value(page, "next_cursor", &api->arena);
-        if (cursor.len == 0)
-            break;
-        next = arena_printf(&api->arena, "%s&cursor=%.*s", path, (int)cursor.len, cursor.ptr);
-    }
-    put_end(printing, page);
-    return true;
-}
-
 /* A workspace has no version before something was changed in it. */
 static const char *version_in(struct api *api, struct str object, const char *name)
 {
@@ -235,14 +216,43 @@ static const char *version_in(struct api *api, struct str object, const char *na
     return id.len > 0 ? arena_text(&api->arena, id) : "image";
 }
 
+/* All pages of the difference at that path, which has a query, from the first one on. They are of
+ * the versions that this names: what a sandbox holds is another thing by the next page. */
+static bool print_all(struct printing *printing, const char *path, struct str page,
+                      struct error *err)
+{
+    struct api *api = printing->api;
+
+    for (;;) {
+        if (!put_page(printing, page, err))
+            return false;
+        struct str cursor = output_value(page, "next_cursor", &api->arena);
+        if (cursor.len == 0)
+            break;
+        const char *next =
+            arena_printf(&api->arena, "%s&from=%s&to=%s&cursor=%.*s", path,
+                         version_in(api, page, "from_version_id"),
+                         version_in(api, page, "to_version_id"), (int)cursor.len, cursor.ptr);
+        if (!api_send(api, "GET", next, (struct str){0}, &page, err))
+            return false;
+    }
+    put_end(printing, page);
+    return true;
+}
+
 static bool find_target(struct api *api, const char *id, struct target *target, struct error *err)
 {
     const char *part = api_part(api, id);
     struct str object;
 
     if (api_send(api, "GET", api_path(api, "/runs/%s", part), (struct str){0}, &object, err)) {
+        struct str status = output_value(object, "status", &api->arena);
+
         *target = (struct target){
             .is_run = true,
+            .state = str_equal(status, STR("running"))   ? RUN_WORKS
+                     : str_equal(status, STR("waiting")) ? RUN_WAITS
+                                                         : RUN_RESTS,
             .workspace_id =
                 arena_text(&api->arena, output_value(object, "workspace_id", &api->arena)),
             .version = version_in(api, object, "result_version_id"),
@@ -256,33 +266,46 @@ static bool find_target(struct api *api, const char *id, struct target *target, 
         return err->code == ERR_NOT_FOUND
                    ? error_set(err, ERR_NOT_FOUND, "there is no run and no workspace %s", id)
                    : false;
-    *target = (struct target){false, part, version_in(api, object, "to_version_id")};
+    *target = (struct target){
+        .workspace_id = part,
+        .version = version_in(api, object, "to_version_id"),
+    };
     return true;
 }
 
-static const char *with_versions(struct api *api, const struct invocation *invocation,
-                                 const char *path)
+/* Which versions are meant, as the end of a query. */
+static const char *versions_of(struct api *api, const struct invocation *invocation,
+                               const struct target *a, const struct target *b)
 {
     static const char *const names[] = {"from", "to"};
+    const char *query = "";
 
+    if (b)
+        return arena_printf(&api->arena, "&from=%s&to=%s", a->version, b->version);
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const char *value = invocation_value(invocation, names[i]);
         if (value)
-            path = arena_printf(&api->arena, "%s&%s=%s", path, names[i], api_part(api, value));
+            query = arena_printf(&api->arena, "%s&%s=%s", query, names[i], api_part(api, value));
     }
-    return path;
+    return query;
 }
 
-static const char *path_of(struct api *api, const struct invocation *invocation,
-                           const struct target *a, const struct target *b, int patch)
+/* A run that is in a sandbox is what that holds, unless somebody names versions; when it cannot be
+ * asked, its newest version is the next best. Of one that waits in no sandbox nothing is newer. */
+static bool ask_first(struct api *api, const char *path, const char *versions,
+                      const struct target *target, struct str *page, struct error *err)
 {
-    if (b)
-        return api_path(api, "/workspaces/%s/diff?patch=%d&from=%s&to=%s", a->workspace_id, patch,
-                        a->version, b->version);
-    const char *id = api_part(api, invocation->args[0]);
-    return with_versions(api, invocation,
-                         a->is_run ? api_path(api, "/runs/%s/diff?patch=%d", id, patch)
-                                   : api_path(api, "/workspaces/%s/diff?patch=%d", id, patch));
+    if (*versions || target->state == RUN_RESTS)
+        return api_send(api, "GET", arena_printf(&api->arena, "%s%s", path, versions),
+                        (struct str){0}, page, err);
+    if (api_send(api, "GET", arena_printf(&api->arena, "%s&to=live", path), (struct str){0}, page,
+                 err))
+        return true;
+    if (err->code != ERR_NOT_MOUNTED)
+        return false;
+    if (target->state == RUN_WORKS)
+        fprintf(stderr, "helmr: %s; this is its newest version\n", err->text);
+    return api_send(api, "GET", path, (struct str){0}, page, err);
 }
 
 static enum diff_form form_of(const struct invocation *invocation)
@@ -306,6 +329,7 @@ bool diff_command(const struct invocation *invocation, int *exit_code, struct er
     bool has_two = invocation->n_args == 2;
     bool has_patch = printing.form == FORM_STAT || invocation_has(invocation, "patch");
     struct target a = {0}, b = {0};
+    struct str page;
 
     *exit_code = 0;
     if (has_two && (invocation_has(invocation, "from") || invocation_has(invocation, "to")))
@@ -314,8 +338,14 @@ bool diff_command(const struct invocation *invocation, int *exit_code, struct er
         !find_target(&api, invocation->args[0], &a, err) ||
         (has_two && !find_target(&api, invocation->args[1], &b, err)))
         return false;
+    const char *path =
+        a.is_run && !has_two
+            ? api_path(&api, "/runs/%s/diff?patch=%d", api_part(&api, invocation->args[0]),
+                       has_patch)
+            : api_path(&api, "/workspaces/%s/diff?patch=%d", a.workspace_id, has_patch);
+    const char *versions = versions_of(&api, invocation, &a, has_two ? &b : NULL);
     bool fine =
-        print_all(&printing, path_of(&api, invocation, &a, has_two ? &b : NULL, has_patch), err);
+        ask_first(&api, path, versions, &a, &page, err) && print_all(&printing, path, page, err);
     buf_finish(&printing.document);
     return fine;
 }
