@@ -110,7 +110,7 @@ static const struct option reason_options[] = {
 #define DIFF_HELP                                                                                 \
     "A and B are runs or workspaces. Of one run: what it changed since it began, up to this\n"    \
     "moment while it runs; of one workspace: what its last version changed, or with --to live\n"  \
-    "what was changed since where it is mounted; of two: what differs between their newest\n"     \
+    "what was changed since it was mounted; of two: what differs between their newest\n"          \
     "versions. A line each: A added, M modified, D deleted, T of another type, R renamed. What\n" \
     "the image holds is in no version, so of its files only the new content can be shown.\n\n"
 

@@ -49,7 +49,7 @@ export type { RunListOptions, RunLogs, RunOperation, RunPage, Runs } from "./cli
 export type { RunWaitOptions } from "./client/runs.js";
 export type { RunError, RunRef, RunSnapshot, RunStatus } from "./client/run.js";
 export type { RunEvent } from "./client/events.js";
-export type { Diff, DiffChange, DiffEntry } from "./client/diff.js";
+export type { Diff, DiffChange, DiffEntry, DiffSide } from "./client/diff.js";
 export type { SessionActivity, SessionRef, SessionSnapshot } from "./client/session.js";
 export type { SessionStatus } from "./client/session.js";
 export type { AwaitedSession, SessionEndOptions, SessionHandle } from "./client/sessions.js";

@@ -25,6 +25,17 @@ export interface Diff {
   readonly entries: readonly DiffEntry[];
 }
 
+/** A version of any workspace of the environment, `"image"` for what the image alone holds, or
+ * `"live"` for what the sandbox holds right now. */
+export type DiffSide = string;
+
+export interface DiffWish {
+  readonly from: DiffSide | undefined;
+  readonly to: DiffSide | undefined;
+  readonly patch: boolean | undefined;
+  readonly path: string | undefined;
+}
+
 export type DiffRecord = Record<string, any> & { entries: Record<string, any>[] };
 
 export function diffEntry(entry: Record<string, any>): DiffEntry {
@@ -42,4 +53,30 @@ export function diffEntry(entry: Record<string, any>): DiffEntry {
       isBinary: entry.binary as boolean | null | undefined,
     }),
   };
+}
+
+/** All pages. They are of the versions that the first one names: what a sandbox holds is another
+ * thing by the next page. */
+export async function wholeDiff(
+  { from, to, patch, path }: DiffWish,
+  ask: (query: Record<string, string | number | undefined>) => Promise<DiffRecord>,
+): Promise<Diff> {
+  const entries: DiffEntry[] = [];
+  const query = { from, to, patch: patch ? 1 : undefined, path };
+  let page = await ask(query);
+  const versions = {
+    from: page.from_version_id as string | null,
+    to: page.to_version_id as string | null,
+  };
+  for (;;) {
+    entries.push(...page.entries.map(diffEntry));
+    if (!page.next_cursor)
+      return { ...given({ fromVersionId: versions.from, toVersionId: versions.to }), entries };
+    page = await ask({
+      ...query,
+      from: versions.from ?? "image",
+      to: versions.to ?? "image",
+      cursor: page.next_cursor as string,
+    });
+  }
 }

@@ -1,6 +1,6 @@
 import { AuthError, HelmrApiError, RunNotFoundError, TimeoutError } from "../errors.js";
-import { diffEntry } from "./diff.js";
-import type { Diff, DiffEntry, DiffRecord } from "./diff.js";
+import { wholeDiff } from "./diff.js";
+import type { Diff, DiffRecord, DiffSide } from "./diff.js";
 import { followRun, runEvent } from "./events.js";
 import type { EventRecord, RunEvent } from "./events.js";
 import { idempotencyWords } from "./idempotency.js";
@@ -79,6 +79,10 @@ export interface Fork {
 }
 
 export interface DiffOptions extends RequestOptions {
+  /** The version that the run began with unless given. */
+  from?: DiffSide;
+  /** The newest version of the run unless given; `"live"`: what its sandbox holds right now. */
+  to?: DiffSide;
   /** With the text of each change. */
   patch?: boolean;
   /** Only below this path. */
@@ -245,23 +249,11 @@ export class Runs {
   }
 
   /** What the run changed in its workspace; all of it, however many pages that is. */
-  async diff(run: RunRef, options: DiffOptions = {}): Promise<Diff> {
-    const { patch, path, ...request } = options;
-    const entries: DiffEntry[] = [];
-    for (let cursor: string | undefined; ;) {
-      const query = { patch: patch ? 1 : undefined, path, cursor };
-      const page = await this.#call<DiffRecord>("GET", run, "/diff", { ...request, query });
-      entries.push(...page.entries.map(diffEntry));
-      cursor = page.next_cursor ?? undefined;
-      if (cursor === undefined)
-        return {
-          ...given({
-            fromVersionId: page.from_version_id as string | null,
-            toVersionId: page.to_version_id as string | null,
-          }),
-          entries,
-        };
-    }
+  diff(run: RunRef, options: DiffOptions = {}): Promise<Diff> {
+    const { from, to, patch, path, ...request } = options;
+    return wholeDiff({ from, to, patch, path }, (query) =>
+      this.#call<DiffRecord>("GET", run, "/diff", { ...request, query }),
+    );
   }
 
   async #untilTerminal<O>(

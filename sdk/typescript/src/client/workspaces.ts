@@ -1,7 +1,7 @@
 // Workspaces: directories that outlive the runs in them.
 import type { DurationInput } from "../duration.js";
-import { diffEntry } from "./diff.js";
-import type { Diff, DiffEntry, DiffRecord } from "./diff.js";
+import { wholeDiff } from "./diff.js";
+import type { Diff, DiffRecord, DiffSide } from "./diff.js";
 import { idempotencyWords } from "./idempotency.js";
 import type { IdempotencyKey } from "./idempotency.js";
 import { given } from "./record.js";
@@ -70,10 +70,10 @@ export interface WorkspaceStopOptions extends RequestOptions {
 }
 
 export interface WorkspaceDiffOptions extends RequestOptions {
-  /** A version of any workspace of the environment, "image" or "live"; the one before the current. */
-  from?: string;
-  /** The current one unless given. */
-  to?: string;
+  /** The version before the current one unless given; with `to: "live"` the current one. */
+  from?: DiffSide;
+  /** The current version unless given. */
+  to?: DiffSide;
   /** With the changed lines of texts. */
   patch?: boolean;
   /** Only what is at or below this path. */
@@ -132,23 +132,11 @@ export class WorkspaceHandle {
   }
 
   /** All that differs, however many pages that is. */
-  async diff(options: WorkspaceDiffOptions = {}): Promise<Diff> {
+  diff(options: WorkspaceDiffOptions = {}): Promise<Diff> {
     const { from, to, patch, path, ...request } = options;
-    const entries: DiffEntry[] = [];
-    for (let cursor: string | undefined; ;) {
-      const query = { from, to, patch: patch ? 1 : undefined, path, cursor };
-      const page = await this.#workspace.json<DiffRecord>("GET", "/diff", { ...request, query });
-      entries.push(...page.entries.map(diffEntry));
-      if (!page.next_cursor)
-        return {
-          entries,
-          ...given({
-            fromVersionId: page.from_version_id as string | null | undefined,
-            toVersionId: page.to_version_id as string | null | undefined,
-          }),
-        };
-      cursor = page.next_cursor as string;
-    }
+    return wholeDiff({ from, to, patch, path }, (query) =>
+      this.#workspace.json<DiffRecord>("GET", "/diff", { ...request, query }),
+    );
   }
 }
 
