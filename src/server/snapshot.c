@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "protocol/worker_api_mount.h"
 #include "server/caller.h"
 #include "server/files_ask.h"
 #include "server/lease.h"

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/time.h"
+#include "protocol/worker_api_mount.h"
 #include "worker/capture.h"
 #include "worker/worker.h"
 

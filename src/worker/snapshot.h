@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "protocol/worker_api_mount.h"
 #include "worker/guest.h"
 #include "worker/link.h"
 

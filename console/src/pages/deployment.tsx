@@ -219,7 +219,7 @@ export default function DeploymentPage(): ReactNode {
           <Steps steps={steps} isOver={one.status !== "queued" && one.status !== "building"} />
         </Section>
       )}
-      {log.bytes > 0 && (
+      {log.lines.length > 0 && (
         <Section title="Output of the build">
           <LogView log={log} name={`${one.version}.log`} isLive={one.status === "building"} />
         </Section>
