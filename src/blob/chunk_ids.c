@@ -1,5 +1,6 @@
-/* Ids of many chunks, or digests of many files, at once: four BLAKE2b side by side in the lanes of vector registers, which is
- * three times as fast as one after the other. A lane that has ended takes the next chunk. */
+/* Ids of many chunks, or digests of many files, at once: four BLAKE2b side by side in the lanes of
+ * vector registers, which is three times as fast as one after the other. A lane that has ended
+ * takes the next chunk. */
 #include <sodium.h>
 
 #include "blob/bytes.h"

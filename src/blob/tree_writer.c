@@ -43,14 +43,14 @@ struct tree_writer {
     struct tree_reader *base; /* or NULL */
     bool is_exact;            /* every chunk of it that is needed has to be said */
     struct folder *top;
-    size_t depth; /* of the top; the root has 0 */
+    size_t depth;                  /* of the top; the root has 0 */
     struct buf contents;           /* of a large file: what is not cut yet */
     crypto_generichash_state hash; /* of it: BLAKE2b, faster than the one that guests have */
     struct buf gathered_bytes;
     struct gathered gathered[GATHERED_FILES];
     size_t n_gathered;
-    bool is_gathering; /* the last entry is a small file whose bytes come */
-    struct arena arena;            /* of the groups */
+    bool is_gathering;  /* the last entry is a small file whose bytes come */
+    struct arena arena; /* of the groups */
     struct group *groups;
     size_t n_groups, groups_room;
     uint64_t n_entries, n_bytes;

@@ -406,8 +406,7 @@ bool place_tree_bytes(void *arg, struct str bytes, bool is_last, struct error *e
             return false;
         tree->contents.len = 0;
     }
-    return !is_last ||
-           (write_contents(tree, buf_str(&tree->contents), err) && end_file(tree, err));
+    return !is_last || (write_contents(tree, buf_str(&tree->contents), err) && end_file(tree, err));
 }
 
 bool place_tree_end(struct place_tree *tree, struct error *err)

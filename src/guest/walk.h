@@ -22,8 +22,7 @@ typedef enum walk_verdict walk_judge(void *arg, struct str path);
 
 /* Contents of a file, or an entry with everything an entry can have. */
 enum { WALK_STEP_MAX = 262144 };
-_Static_assert(WALK_STEP_MAX >=
-                   TREE_HEADER_LEN + TREE_PATH_MAX + TREE_TARGET_MAX + TREE_XATTRS_MAX,
+_Static_assert(WALK_STEP_MAX >= TREE_HEADER_LEN + TREE_PATH_MAX + TREE_TARGET_MAX + TREE_XATTRS_MAX,
                "an entry is one step");
 
 struct walk_folder;
@@ -35,7 +34,7 @@ struct walk {
     struct walk_folder *folder;
     struct buf path;
     struct buf listing; /* room for what the kernel says of a directory */
-    struct map links; /* device and inode of files with many names → group */
+    struct map links;   /* device and inode of files with many names → group */
     walk_judge *judge;
     void *arg;
     int file_fd; /* whose contents are on their way, or -1 */

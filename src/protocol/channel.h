@@ -93,8 +93,8 @@ typedef bool channel_on_data(void *arg, uint16_t stream, struct str bytes, bool 
 void channel_init(struct channel *channel, int fd_in, int fd_out, enum side side);
 void channel_finish(struct channel *channel); /* does not close the descriptors */
 
-/* Reads what is there, up to 64 KiB a call, of a tree 1 MiB, and hands on whole frames in order. CREDIT is
- * handled here; RESET too, and then also handed on. ERR_GONE when the peer has closed.
+/* Reads what is there, up to 64 KiB a call, of a tree 1 MiB, and hands on whole frames in order.
+ * CREDIT is handled here; RESET too, and then also handed on. ERR_GONE when the peer has closed.
  * on_message and on_data return false to fail the channel. */
 bool channel_read(struct channel *channel, channel_on_message *on_message, channel_on_data *on_data,
                   void *arg, struct error *err) MUST_USE;

@@ -94,7 +94,8 @@ static bool take_tree(struct capturing *capturing, bool since, struct arena *are
 {
     AUTO(tree_decoder_finish) struct tree_decoder decoder = {0};
     struct tree_reader *base = capturing->has_reader ? &capturing->base : NULL;
-    const struct tree_plan plan = {&capturing->backend, &capturing->ring.keys, base, &capturing->beside};
+    const struct tree_plan plan = {&capturing->backend, &capturing->ring.keys, base,
+                                   &capturing->beside};
     AUTO(destroy_writer) struct tree_writer *writer = tree_writer_create(&plan);
     const char *mark = guest_goes_on(capturing->guest) ? capturing->id : "";
     struct guest_captured captured;
@@ -143,7 +144,7 @@ bool capture_workspace(struct guest *guest, struct lease *lease, struct line *li
         .until_ms = until_ms,
         .began_ms = time_boot_ms(),
         .has_base = has_base,
-        .cached = {.cache = lease->worker->packs, .behind = &behind},
+        .cached = {.cache = lease->worker->packs, .behind = &behind      },
         .cached_beside = {.cache = lease->worker->packs, .behind = &behind_other},
     };
 
