@@ -67,6 +67,10 @@ struct response_source {
     /* On a pool thread: appends up to about 256 KiB to out. *more: pull again as soon as that was
      * sent. *over: the stream ends after it. Neither: wait for the topic. */
     bool (*pull)(void *state, struct buf *out, bool *more, bool *over, struct error *err);
+    /* Of one that writes its head, or NULL: what the client says meanwhile, on a pool thread after
+     * a pull. *taken: how much of it; the rest is held, and the client with it, until the topic is
+     * woken. Taking goes on while the client does not read. */
+    bool (*take)(void *state, struct str bytes, size_t *taken, struct error *err);
     void (*release)(void *state);
     void *state; /* owned by the stream from here on */
 };
@@ -99,7 +103,10 @@ struct response_websocket {
     void *state; /* owned by the connection from here on */
 };
 
-/* Whether the request is the beginning of a WebSocket that speaks the protocol; 400 otherwise. */
+/* Whether the request is the beginning of a WebSocket; 400 otherwise. */
+bool websocket_asked_any(const struct call *call, struct response *res, struct error *err) MUST_USE;
+
+/* The same of one that speaks the protocol. */
 bool websocket_asked(const struct call *call, struct response *res, const char *protocol,
                      struct error *err) MUST_USE;
 

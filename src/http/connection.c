@@ -415,6 +415,8 @@ static void read_ahead(struct connection *connection, struct str bytes)
 {
     stash(connection, bytes);
     connection_watch_ahead(connection, connection->watched & LOOP_WRITE);
+    if (connection->state == CONNECTION_STREAMING)
+        stream_heard(connection);
 }
 
 static void drop_late(struct connection *connection)

@@ -13,11 +13,15 @@ enum { PIECE_MAX = 4 * 1024 * 1024 };
 struct stream {
     struct response_source source;
     struct output output;
-    uint64_t left;    /* of a download with a known length */
-    int64_t end_ms;   /* boot time; 0: none */
-    int64_t quiet_ms; /* boot time of the last byte sent */
+    uint64_t left;     /* of a download with a known length */
+    int64_t end_ms;    /* boot time; 0: none */
+    int64_t quiet_ms;  /* boot time of the last byte sent */
+    size_t blocked;    /* what was left to send when the socket last took no more */
+    struct buf taking; /* what the client said, for a source that takes it */
     bool is_chunked, keep_alive;
     bool is_woken, is_over;
+    bool may_pull;                        /* the job that is out pulls; else it only takes */
+    bool is_held;                         /* the source takes nothing before it is woken */
     bool has_more, has_ended, has_failed; /* what the last pull said */
 };
 
@@ -32,6 +36,7 @@ void stream_destroy(struct stream *stream)
     if (stream->source.release)
         stream->source.release(stream->source.state);
     output_reset(&stream->output, 0);
+    buf_finish(&stream->taking);
     free(stream);
 }
 
@@ -92,11 +97,34 @@ static void on_pulled(void *arg)
 
     connection->is_on_pool = false;
     if (connection->state != CONNECTION_CLOSED) {
-        frame(stream);
+        /* A wake-up that came meanwhile is for what was held, too. */
+        stream->is_held = stream->taking.len > 0 && !stream->is_woken;
+        if (stream->may_pull)
+            frame(stream);
         stream_pump(connection);
         connection_resume(connection);
     }
     connection_reap(connection);
+}
+
+static bool pull_now(struct stream *stream, struct error *err)
+{
+    stream->has_more = stream->has_ended = false;
+    stream->output.body.max = PIECE_MAX;
+    return stream->source.pull(stream->source.state, &stream->output.body, &stream->has_more,
+                               &stream->has_ended, err);
+}
+
+static bool take_now(struct stream *stream, struct error *err)
+{
+    size_t taken = 0;
+
+    if (stream->taking.len == 0)
+        return true;
+    if (!stream->source.take(stream->source.state, buf_str(&stream->taking), &taken, err))
+        return false;
+    buf_consume(&stream->taking, taken);
+    return true;
 }
 
 static void pull_job(void *arg)
@@ -105,22 +133,42 @@ static void pull_job(void *arg)
     struct stream *stream = connection->stream;
     struct error err;
 
-    stream->has_more = stream->has_ended = false;
-    stream->output.body.max = PIECE_MAX;
-    stream->has_failed = !stream->source.pull(stream->source.state, &stream->output.body,
-                                              &stream->has_more, &stream->has_ended, &err);
+    stream->has_failed = (stream->may_pull && !pull_now(stream, &err)) || !take_now(stream, &err);
     if (stream->has_failed)
         log_debug("stream broken off", LOG_ERR(&err));
     loop_post(connection->server->config.loop, on_pulled, connection);
 }
 
+static bool has_heard(const struct connection *connection)
+{
+    const struct stream *stream = connection->stream;
+
+    return stream->source.take && !stream->is_held &&
+           (stream->taking.len > 0 || connection->input.len > 0);
+}
+
+static void give_job(struct connection *connection, bool may_pull)
+{
+    struct stream *stream = connection->stream;
+
+    if (stream->source.take && stream->taking.len == 0) {
+        struct buf empty = stream->taking;
+
+        stream->taking = connection->input;
+        connection->input = empty;
+    }
+    stream->may_pull = may_pull;
+    stream->blocked = may_pull ? 0 : stream->blocked;
+    stream->is_woken = false;
+    connection->is_on_pool = true;
+    pool_give(connection->server->config.pool, pull_job, connection);
+}
+
 static void pull(struct connection *connection)
 {
-    connection->stream->is_woken = false;
-    connection->is_on_pool = true;
+    give_job(connection, true);
     connection_watch_ahead(connection, 0);
     connection_deadline(connection, 0);
-    pool_give(connection->server->config.pool, pull_job, connection);
 }
 
 static void finish(struct connection *connection)
@@ -159,7 +207,7 @@ static void drained(struct connection *connection)
         connection_close(connection);
     else if (stream->is_over)
         finish(connection);
-    else if (stream->has_more || stream->is_woken)
+    else if (stream->has_more || stream->is_woken || has_heard(connection))
         pull(connection);
     else
         wait_for_topic(connection);
@@ -168,17 +216,29 @@ static void drained(struct connection *connection)
 void stream_pump(struct connection *connection)
 {
     const struct http_config *config = &connection->server->config;
+    struct stream *stream = connection->stream;
 
     if (connection->is_on_pool)
         return;
-    switch (output_send(&connection->stream->output, &connection->transport)) {
+    switch (output_send(&stream->output, &connection->transport)) {
     case OUTPUT_BROKEN: connection_close(connection); break;
     case OUTPUT_BLOCKED:
+        /* One that only talks has no more time to read than others. */
+        if (stream->blocked != output_left(&stream->output))
+            connection_deadline(connection, time_boot_ms() + config->write_timeout_ms);
+        stream->blocked = output_left(&stream->output);
+        if (has_heard(connection))
+            give_job(connection, false);
         connection_watch_ahead(connection, LOOP_WRITE);
-        connection_deadline(connection, time_boot_ms() + config->write_timeout_ms);
         break;
     case OUTPUT_DRAINED: drained(connection); break;
     }
+}
+
+void stream_heard(struct connection *connection)
+{
+    if (!connection->is_on_pool && has_heard(connection))
+        stream_pump(connection);
 }
 
 /* The source moves here; everything that belonged to the request goes. */
@@ -209,6 +269,8 @@ void stream_begin(struct connection *connection)
 
     connection->stream = stream;
     connection->state = CONNECTION_STREAMING;
+    if (stream->source.take)
+        transport_keep_alive(&connection->transport);
     if (server->is_stopping)
         end(stream);
     stream_pump(connection);
@@ -217,7 +279,9 @@ void stream_begin(struct connection *connection)
 void stream_wake(struct connection *connection)
 {
     connection->stream->is_woken = true;
-    if (!connection->is_on_pool && output_left(&connection->stream->output) == 0)
+    connection->stream->is_held = false;
+    if (!connection->is_on_pool &&
+        (output_left(&connection->stream->output) == 0 || has_heard(connection)))
         stream_pump(connection);
 }
 

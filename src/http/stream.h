@@ -2,7 +2,8 @@
  *
  * The next piece is asked for, on the pool, when the last one has been taken by the socket,
  * so a slow client slows its own source and holds one piece. The waiter of the connection
- * stays in the topic from before the first pull to the end: no wake-up falls between.
+ * stays in the topic from before the first pull to the end: no wake-up falls between. A source may
+ * also take what the client says, which waits here within bounds.
  */
 #pragma once
 
@@ -16,6 +17,9 @@ void stream_destroy(struct stream *stream);
 
 /* Sends, then pulls, waits or ends, whatever is due. */
 void stream_pump(struct connection *connection);
+
+/* The client has said something. */
+void stream_heard(struct connection *connection);
 
 void stream_wake(struct connection *connection);
 void stream_time_over(struct connection *connection);

@@ -120,6 +120,67 @@ static bool download(struct call *call, struct response *res, struct error *err)
     return true;
 }
 
+enum { TALK_MAX = 64 * 1024 };
+
+/* Says back what it is told, in bounds, once something is published. */
+struct talk {
+    struct buf pending;
+    bool has_begun;
+};
+
+static bool pull_talk(void *state, struct buf *out, bool *more UNUSED, bool *over UNUSED,
+                      struct error *err)
+{
+    struct talk *talk = state;
+
+    if (!talk->has_begun && !buf_append(out, STR("HTTP/1.1 101 Go\r\n\r\n"), err))
+        return false;
+    talk->has_begun = true;
+    if (talk->pending.len == 0)
+        return true;
+    bool ok = buf_append(out, buf_str(&talk->pending), err);
+    buf_consume(&talk->pending, talk->pending.len);
+    http_server_wake(testing_server, "topic:1");
+    return ok;
+}
+
+static bool take_talk(void *state, struct str bytes, size_t *taken, struct error *err)
+{
+    struct talk *talk = state;
+    size_t room = atomic_load(&published) > 0 ? TALK_MAX - talk->pending.len : 0;
+
+    *taken = bytes.len < room ? bytes.len : room;
+    if (*taken > 0)
+        http_server_wake(testing_server, "topic:1");
+    return buf_append(&talk->pending, (struct str){bytes.ptr, *taken}, err);
+}
+
+static void release_talk(void *state)
+{
+    struct talk *talk = state;
+
+    buf_finish(&talk->pending);
+    release(talk);
+}
+
+static bool talk_back(struct call *call UNUSED, struct response *res, struct error *err UNUSED)
+{
+    struct talk *talk = alloc(sizeof *talk);
+
+    *talk = (struct talk){.pending.max = TALK_MAX};
+    atomic_fetch_add(&open_streams, 1);
+    response_stream(res, &(struct response_source){
+                             .topic = "topic:1",
+                             .content_type = "",
+                             .writes_head = true,
+                             .pull = pull_talk,
+                             .take = take_talk,
+                             .release = release_talk,
+                             .state = talk,
+                         });
+    return true;
+}
+
 /* Sets a stream and fails: it must be released, and the error be told. */
 static bool change_of_mind(struct call *call, struct response *res, struct error *err)
 {
@@ -161,6 +222,7 @@ static const struct route routes[] = {
     {METHOD_GET, "/change/:kind",   1, change_of_mind},
     {METHOD_GET, "/wait",           1, wait_for      },
     {METHOD_GET, "/stubborn",       1, stubborn      },
+    {METHOD_GET, "/talk",           1, talk_back     },
 };
 
 static void publish(int64_t upto)
@@ -238,6 +300,38 @@ TEST(a_quiet_stream_is_kept_alive)
     CHECK(testing_hear_until(fd, ": keep-alive\n\n"));
     publish(1);
     CHECK(hear_numbers(fd, 0, 1));
+}
+
+static void *say_much(void *arg)
+{
+    const struct str *said = arg;
+
+    return testing_say((int)said->len, (struct str){said->ptr, MIB(1)}) ? NULL : arg;
+}
+
+/* What is said before anybody takes it waits, and so does who says more than there is room for. */
+TEST(a_source_takes_what_its_client_says_whole_and_in_order)
+{
+    atomic_store(&published, 0);
+    AUTO_FD int fd = testing_dial();
+    AUTO_FREE char *much = alloc(MIB(1)), *back = alloc(MIB(1));
+    struct str said = {much, (size_t)fd};
+    pthread_t speaker;
+    void *failed;
+
+    for (size_t i = 0; i < MIB(1); i++)
+        much[i] = (char)(i * 7 + i / 4096);
+    CHECK(testing_say(fd, STR("GET /talk HTTP/1.1\r\n" HOST END)));
+    CHECK(testing_hear_until(fd, "HTTP/1.1 101 Go\r\n\r\n"));
+    CHECK(pthread_create(&speaker, NULL, say_much, &said) == 0);
+    publish(1);
+    size_t got = 0;
+    for (ssize_t n = 1; n > 0 && got < MIB(1); got += n > 0 ? (size_t)n : 0)
+        n = recv(fd, back + got, MIB(1) - got, 0);
+    pthread_join(speaker, &failed);
+    CHECK(!failed && got == MIB(1) && memcmp(much, back, MIB(1)) == 0);
+    shutdown(fd, SHUT_WR);
+    CHECK(all_released());
 }
 
 TEST(a_stream_that_ends_leaves_the_connection_usable)

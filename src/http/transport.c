@@ -1,6 +1,8 @@
 #include "http/transport.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "base/own.h"
@@ -125,6 +127,23 @@ enum transport_result transport_drop(struct transport *transport, char *scratch,
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return TRANSPORT_BLOCKED_READ;
     return got > 0 ? TRANSPORT_MOVED : TRANSPORT_OVER;
+}
+
+/* A Unix socket has none of these, and no need of them. */
+void transport_keep_alive(struct transport *transport)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET,  SO_KEEPALIVE,  1 },
+        {IPPROTO_TCP, TCP_KEEPIDLE,  30},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 10},
+        {IPPROTO_TCP, TCP_KEEPCNT,   3 },
+    };
+
+    for (size_t i = 0; i < COUNT_OF(options); i++)
+        (void)setsockopt(transport->fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
 }
 
 void transport_end(struct transport *transport)

@@ -38,6 +38,9 @@ enum transport_result transport_write(struct transport *transport, struct iovec 
 bool transport_shut(struct transport *transport);
 /* Reads what comes late and forgets it, without looking into it. */
 enum transport_result transport_drop(struct transport *transport, char *scratch, size_t room);
+/* A client that vanished without a word is noticed within a minute, also when nobody says anything.
+ */
+void transport_keep_alive(struct transport *transport);
 /* Says goodbye when that has a meaning in the middle of nothing. */
 void transport_end(struct transport *transport);
 void transport_close(struct transport *transport);

@@ -31,8 +31,7 @@ static bool key_fits(struct str key)
            len == sizeof bytes;
 }
 
-bool websocket_asked(const struct call *call, struct response *res, const char *protocol,
-                     struct error *err)
+bool websocket_asked_any(const struct call *call, struct response *res, struct error *err)
 {
     const struct request *request = call->request;
 
@@ -43,9 +42,16 @@ bool websocket_asked(const struct call *call, struct response *res, const char *
             return false;
         return error_set(err, ERR_INVALID, "only version 13 of WebSocket is spoken");
     }
-    if (!key_fits(call_header(call, STR("sec-websocket-key"))))
-        return error_set(err, ERR_INVALID, "Sec-WebSocket-Key is not base64 of 16 bytes");
-    if (!lists(request, STR("sec-websocket-protocol"), str_of(protocol), false))
+    return key_fits(call_header(call, STR("sec-websocket-key"))) ||
+           error_set(err, ERR_INVALID, "Sec-WebSocket-Key is not base64 of 16 bytes");
+}
+
+bool websocket_asked(const struct call *call, struct response *res, const char *protocol,
+                     struct error *err)
+{
+    if (!websocket_asked_any(call, res, err))
+        return false;
+    if (!lists(call->request, STR("sec-websocket-protocol"), str_of(protocol), false))
         return error_set(err, ERR_INVALID, "this route speaks the WebSocket protocol %s", protocol);
     return true;
 }

@@ -279,9 +279,14 @@ static bool read_previews(const struct env *env, struct arena *arena, struct ser
         return error_set(err, ERR_INVALID, "%s is set and %s is not: previews need both",
                          address ? "HELMR_PREVIEW_ADDR" : "HELMR_PREVIEW_URL",
                          address ? "HELMR_PREVIEW_URL" : "HELMR_PREVIEW_ADDR");
-    return !address || (check_url("HELMR_PREVIEW_URL", config->preview_url, config, err) &&
-                        check_preview_origin(config, arena, err) &&
-                        check_address("HELMR_PREVIEW_ADDR", address, config, err));
+    if (!address)
+        return true;
+    if (!check_url("HELMR_PREVIEW_URL", config->preview_url, config, err) ||
+        !check_preview_origin(config, arena, err) ||
+        !check_address("HELMR_PREVIEW_ADDR", address, config, err))
+        return false;
+    config->preview_url = arena_text(arena, origin_of(config->preview_url, arena));
+    return true;
 }
 
 /* Whoever guesses it is the owner. */

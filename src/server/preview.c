@@ -148,6 +148,16 @@ static bool open_link(struct call *call, struct response *res, struct str token,
            response_header(res, "Location", str_of(to), err);
 }
 
+/* Any page can begin a WebSocket to anywhere, and a browser adds the cookies of the place. */
+static bool may_upgrade(const struct call *call, struct response *res, struct error *err)
+{
+    struct str origin = call_header(call, STR("origin"));
+
+    return websocket_asked_any(call, res, err) &&
+           (str_equal(origin, str_of(server_of(call)->config->preview_url)) ||
+            error_set(err, ERR_ORIGIN, "the WebSocket does not come from a page of this preview"));
+}
+
 static bool preview_any(struct call *call, struct response *res, struct error *err)
 {
     const struct preview_grant *grant = call->caller;
@@ -159,12 +169,13 @@ static bool preview_any(struct call *call, struct response *res, struct error *e
         return open_link(call, res, token, rest, err);
     if (!grant)
         return tell_how(res, err);
-    if (call->request->upgrade)
-        return error_set(err, ERR_UNSUPPORTED,
-                         "WebSockets do not pass through previews: use helmr workspace forward");
+    if (call->request->upgrade && !may_upgrade(call, res, err))
+        return false;
 
     struct preview_side side = {.port = grant->place.port, .is_secure = is_https(call)};
 
+    if (call->request->upgrade)
+        websocket_accept_of(call_header(call, STR("sec-websocket-key")), side.accept);
     snprintf(side.prefix, sizeof side.prefix, "/w/%s/%u", grant->place.workspace_id,
              grant->place.port);
     return port_reach(call, &grant->place, res, &is_open, err) &&

@@ -101,6 +101,7 @@ static bool add_headers(const struct request *request, struct buf *out, struct e
             return false;
         if (is_among(name, of_connection, COUNT_OF(of_connection)) ||
             is_among(name, not_for_program, COUNT_OF(not_for_program)) ||
+            (request->upgrade && str_equal_nocase(name, STR("origin"))) ||
             starts(name, STR("x-forwarded-")) || is_named(connection, name))
             continue;
         if (!add(out, name, value, err))
@@ -130,6 +131,15 @@ static const char *method_of(const struct request *request)
     return names[request->method];
 }
 
+static const char *connection_of(const struct call *call, const struct preview_side *side)
+{
+    if (!call->request->upgrade)
+        return "Connection: close\r\n";
+    return arena_printf(
+        call->arena, "Connection: Upgrade\r\nUpgrade: websocket\r\nOrigin: http://127.0.0.1:%u\r\n",
+        side->port);
+}
+
 bool preview_request_head(const struct call *call, const struct preview_side *side,
                           uint64_t body_len, struct buf *out, struct error *err)
 {
@@ -138,11 +148,10 @@ bool preview_request_head(const struct call *call, const struct preview_side *si
     bool has_body = body_len > 0 || request->method == METHOD_POST ||
                     request->method == METHOD_PUT || request->method == METHOD_PATCH;
     const char *first =
-        arena_printf(call->arena,
-                     "%s %.*s%s%.*s HTTP/1.%d\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n",
+        arena_printf(call->arena, "%s %.*s%s%.*s HTTP/1.%d\r\nHost: 127.0.0.1:%u\r\n%s",
                      method_of(request), (int)path.len, path.ptr, call->query.ptr ? "?" : "",
                      (int)call->query.len, call->query.ptr ? call->query.ptr : "",
-                     request->is_old ? 0 : 1, side->port);
+                     request->is_old ? 0 : 1, side->port, connection_of(call, side));
     const char *last =
         arena_printf(call->arena,
                      "X-Forwarded-For: %s\r\nX-Forwarded-Proto: %s\r\nX-Forwarded-Host: %.*s\r\n"
@@ -280,7 +289,8 @@ static bool add_answer_header(const struct header *header, struct str connection
 struct answer_headers {
     struct header list[HEADERS_MAX];
     size_t n;
-    struct str connection;
+    struct str connection, upgrade, accept;
+    size_t n_accepts;
     bool is_chunked;
 };
 
@@ -300,6 +310,11 @@ static bool read_headers(struct str rest, struct answer_headers *headers,
             return is_wrong(err);
         if (str_equal_nocase(header->name, STR("connection")))
             headers->connection = header->value;
+        else if (str_equal_nocase(header->name, STR("upgrade")))
+            headers->upgrade = header->value;
+        else if (str_equal_nocase(header->name, STR("sec-websocket-accept")) &&
+                 headers->n_accepts++ == 0)
+            headers->accept = header->value;
         else if (str_equal_nocase(header->name, STR("content-length")) &&
                  !read_length(header->value, answer))
             return is_wrong(err);
@@ -326,21 +341,43 @@ static bool add_framing(const struct answer_headers *headers, struct preview_ans
     return !answer->has_length || buf_append(out, str_of(line), err);
 }
 
+/* The program has understood what was asked, and nothing else follows than what it agreed to. */
+static bool is_agreed(const struct answer_headers *headers, const struct preview_answer *answer,
+                      const struct preview_side *side)
+{
+    return side->accept[0] && str_equal_nocase(headers->upgrade, STR("websocket")) &&
+           is_named(headers->connection, STR("upgrade")) && headers->n_accepts == 1 &&
+           str_equal(headers->accept, str_of(side->accept)) && !answer->has_length &&
+           !headers->is_chunked;
+}
+
+static bool add_first(int status, struct buf *out, struct error *err)
+{
+    char line[64];
+
+    if (status == 101)
+        return buf_append(out,
+                          STR("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                              "Upgrade: websocket\r\n"),
+                          err);
+    snprintf(line, sizeof line, "HTTP/1.1 %d \r\nConnection: close\r\n", status);
+    return buf_append(out, str_of(line), err);
+}
+
 bool preview_answer_head(struct str head, const struct preview_side *side, struct buf *out,
                          struct preview_answer *answer, struct error *err)
 {
     struct answer_headers headers = {.n = 0};
     struct str rest = head, line;
-    char first[64];
 
     *answer = (struct preview_answer){0};
-    if (!read_line(&rest, &line) || !read_status(line, &answer->status) || answer->status == 101 ||
-        !read_headers(rest, &headers, answer, err))
+    if (!read_line(&rest, &line) || !read_status(line, &answer->status) ||
+        !read_headers(rest, &headers, answer, err) ||
+        (answer->status == 101 && !is_agreed(&headers, answer, side)))
         return is_wrong(err);
-    if (answer->status < 200)
+    if (answer->status < 200 && answer->status != 101)
         return true;
-    snprintf(first, sizeof first, "HTTP/1.1 %d \r\nConnection: close\r\n", answer->status);
-    if (!buf_append(out, str_of(first), err))
+    if (!add_first(answer->status, out, err))
         return false;
     for (size_t i = 0; i < headers.n; i++)
         if (!add_answer_header(&headers.list[i], headers.connection, side, out, err))

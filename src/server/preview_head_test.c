@@ -72,6 +72,58 @@ TEST(chunks_go_through_and_beat_a_length)
     buf_finish(&out);
 }
 
+static const struct preview_side socket_side = {.prefix = "/w/one/3000",
+                                                .port = 3000,
+                                                .accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="};
+
+#define SWITCHES "HTTP/1.1 101 Switching Protocols\r\n"
+#define ACCEPTS  "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+
+static bool agree(const char *head)
+{
+    buf_finish(&out);
+    out.max = KIB(64);
+    return preview_answer_head(str_of(head), &socket_side, &out, &answer, &err);
+}
+
+TEST(a_websocket_is_agreed_on_as_it_was_asked_for)
+{
+    CHECK(agree(SWITCHES
+                "connection: keep-alive, upgrade\r\nUpgrade: WebSocket\r\n" ACCEPTS
+                "Sec-WebSocket-Protocol: vite-hmr\r\nX-Mine: 1\r\n"
+                "Sec-WebSocket-Extensions: permessage-deflate\r\nSet-Cookie: a=1\r\n\r\n"));
+    CHECK(answer.status == 101 && !answer.has_length);
+    CHECK(has(SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n" ACCEPTS));
+    CHECK(has("\r\nSec-WebSocket-Protocol: vite-hmr\r\nX-Mine: 1\r\n"));
+    CHECK(has("\r\nSec-WebSocket-Extensions: permessage-deflate\r\n"));
+    CHECK(has("\r\nSet-Cookie: a=1; Path=/w/one/3000/\r\n\r\n") && !has("keep-alive"));
+    CHECK(agree("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n") && answer.status == 403);
+    CHECK(has("\r\nConnection: close\r\n"));
+    buf_finish(&out);
+}
+
+TEST(a_websocket_that_was_not_asked_for_is_refused)
+{
+    static const char *const heads[] = {
+        SWITCHES "Upgrade: websocket\r\n" ACCEPTS "\r\n",
+        SWITCHES "Connection: Upgrade\r\n" ACCEPTS "\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: h2c\r\n" ACCEPTS "\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n" ACCEPTS ACCEPTS "\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+                 "Sec-WebSocket-Accept: S3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n" ACCEPTS
+                 "Content-Length: 1\r\n\r\n",
+        SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n" ACCEPTS
+                 "Transfer-Encoding: chunked\r\n\r\n",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(heads); i++)
+        CHECK(!agree(heads[i]) && err.code == ERR_INVALID);
+    CHECK(!translate(SWITCHES "Connection: Upgrade\r\nUpgrade: websocket\r\n" ACCEPTS "\r\n"));
+    buf_finish(&out);
+}
+
 TEST(what_is_no_answer_is_refused)
 {
     static const char *const heads[] = {

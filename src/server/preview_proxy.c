@@ -92,7 +92,7 @@ static bool take_head(struct proxy *proxy, struct buf *out, bool *is_bad, struct
             return true;
         }
         buf_consume(&proxy->head, head.len);
-        proxy->has_head = proxy->answer.status >= 200;
+        proxy->has_head = proxy->answer.status >= 200 || proxy->answer.status == 101;
     }
     *is_bad = !proxy->has_head && proxy->head.len >= PREVIEW_HEAD_MAX;
     if (!proxy->has_head)
@@ -156,6 +156,19 @@ static bool pull(void *state, struct buf *out, bool *more, bool *over, struct er
     return true;
 }
 
+/* Of a WebSocket both ways go on as bytes; of anything else the request is over. */
+static bool take(void *state, struct str bytes, size_t *taken, struct error *err)
+{
+    struct proxy *proxy = state;
+
+    if (!caller_still_may(&proxy->hold))
+        return error_set(err, ERR_UNAUTHENTICATED, "the credential is not valid any more");
+    if (!proxy->has_head)
+        return true;
+    *taken = bytes.len;
+    return proxy->answer.status != 101 || relay_write(proxy->end, bytes, taken, err);
+}
+
 bool preview_pass(struct call *call, const struct preview_grant *grant,
                   const struct preview_side *side, struct response *res, struct error *err)
 {
@@ -187,6 +200,7 @@ bool preview_pass(struct call *call, const struct preview_grant *grant,
                                                    .content_type = "",
                                                    .writes_head = true,
                                                    .pull = pull,
+                                                   .take = request->upgrade ? take : NULL,
                                                    .release = release,
                                                    .state = proxy});
     return true;

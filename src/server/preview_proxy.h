@@ -1,4 +1,5 @@
-/* One request of a browser to a program in a sandbox, over a relay, and its answer, both streamed.
+/* One request of a browser to a program in a sandbox, over a relay, and its answer, both streamed;
+ * or a WebSocket between them, whose bytes nobody here looks into.
  */
 #pragma once
 

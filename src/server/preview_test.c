@@ -403,12 +403,24 @@ SERVICE_TEST(who_may_not_sends_nothing_in)
     const char *key_id = arena_printf(&service->arena, "%s", service_text(service, "id"));
     const char *cookie = open_preview(&yard, key);
     CHECK(*cookie);
-    static const char *const upgrade[] = {"Upgrade: websocket", "Connection: Upgrade",
-                                          "Sec-WebSocket-Version: 13",
-                                          "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", NULL};
-    AUTO(browser_finish)
-    struct browser socket = {.path = place_of(&yard, ""), .cookie = cookie, .headers = upgrade};
-    CHECK(browse(service, &socket) == 501 && says(&socket, "helmr workspace forward"));
+#define UPGRADE "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"
+    static const char key_line[] = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    static const struct {
+        int status;
+        const char *const headers[7];
+    } sockets[] = {
+        {403, {UPGRADE, key_line}                                               },
+        {403, {UPGRADE, key_line, "Origin: http://elsewhere.localhost"}         },
+        {403, {UPGRADE, key_line, "Origin: http://previews.localhost.evil.test"}},
+        {400, {UPGRADE, "Origin: http://previews.localhost"}                    },
+    };
+    for (size_t i = 0; i < COUNT_OF(sockets); i++) {
+        AUTO(browser_finish)
+        struct browser socket = {.path = place_of(&yard, ""),
+                                 .cookie = cookie,
+                                 .headers = sockets[i].headers};
+        CHECK(browse(service, &socket) == sockets[i].status);
+    }
     AUTO(browser_finish)
     struct browser stranger = {.method = "POST", .path = place_of(&yard, ""), .body = STR("x")};
     CHECK(browse(service, &stranger) == 401);
@@ -429,6 +441,110 @@ SERVICE_TEST(who_may_not_sends_nothing_in)
                                                      link.set_cookies)};
     CHECK(browse(service, &follows) == 401);
     CHECK(yard_hear(&yard) == 0);
+}
+
+/* A page's end of a WebSocket, on a thread: what it says and what it hears. */
+struct page {
+    const char *path, *cookie;
+    int port;
+    char heard[64];
+    bool is_open;
+    pthread_t thread;
+};
+
+static void page_hears(void *arg, enum websocket_kind kind UNUSED, struct str bytes)
+{
+    struct page *page = arg;
+
+    snprintf(page->heard, sizeof page->heard, "%.*s", (int)bytes.len, bytes.ptr);
+}
+
+static void *page_main(void *arg)
+{
+    static const struct websocket_events events = {.message = page_hears};
+    struct page *page = arg;
+    AUTO(arena_finish) struct arena arena = {0};
+    const char *const headers[] = {arena_printf(&arena, "Cookie: mine=1; %s", page->cookie),
+                                   "Origin: http://previews.localhost", NULL};
+    const struct websocket_dial dial = {.path = page->path,
+                                        .protocol = "reload.v1",
+                                        .headers = headers,
+                                        .timeout_ms = 60000};
+    struct http_answer refusal = {.body.max = KIB(64)};
+    struct websocket_client *line = NULL;
+    struct http_client *client = NULL;
+    struct error err;
+
+    if (http_client_create(arena_printf(&arena, "http://127.0.0.1:%d", page->port), &client,
+                           &err) &&
+        websocket_client_open(client, &dial, &events, page, &line, &refusal, &err)) {
+        page->is_open = websocket_client_send(line, WEBSOCKET_TEXT, STR("hello program"), &err);
+        while (!page->heard[0] && websocket_client_turn(line, &err))
+            poll(NULL, 0, 1);
+    }
+    websocket_client_destroy(line);
+    http_client_destroy(client);
+    buf_finish(&refusal.body);
+    return NULL;
+}
+
+/* The text of a masked frame of less than 126 bytes that came behind the head. */
+static bool hears_frame(struct program *program, size_t head_len, const char *text)
+{
+    size_t len = strlen(text);
+    int64_t until = time_boot_ms() + 60000;
+
+    while (program->heard.len < head_len + 6 + len && time_boot_ms() < until)
+        turn(program);
+    if (program->heard.len < head_len + 6 + len)
+        return false;
+    const char *frame = program->heard.bytes + head_len;
+    for (size_t i = 0; i < len; i++)
+        if ((frame[6 + i] ^ frame[2 + i % 4]) != text[i])
+            return false;
+    return (unsigned char)frame[0] == 0x81 && (unsigned char)frame[1] == (0x80 | len);
+}
+
+SERVICE_TEST(a_websocket_reaches_the_program_and_comes_back)
+{
+    static const char *const there[] = {"GET /socket?x=1 HTTP/1.1\r\n",
+                                        "\r\nHost: 127.0.0.1:3000\r\n",
+                                        "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+                                        "\r\nOrigin: http://127.0.0.1:3000\r\n",
+                                        "\r\nSec-WebSocket-Protocol: reload.v1\r\n",
+                                        "\r\nSec-WebSocket-Version: 13\r\n",
+                                        "\r\nCookie: mine=1\r\n"};
+    struct yard yard;
+    AUTO(program_finish) struct program program = {0};
+    char accept[WEBSOCKET_ACCEPT_TEXT];
+
+    CHECK(yard_set(service, &yard) && list_ports(service) && yard_mount(&yard));
+    struct page page = {.path = place_of(&yard, "socket?x=1"),
+                        .cookie = open_preview(&yard, yard.key),
+                        .port = http_server_port(service->server->preview_http)};
+    CHECK(pthread_create(&page.thread, NULL, page_main, &page) == 0);
+    CHECK(answer_door(&yard, &program) && hears(&program, "\r\n\r\n"));
+    size_t head_len = program.heard.len;
+    for (size_t i = 0; i < COUNT_OF(there); i++)
+        CHECK(hears(&program, there[i]));
+    CHECK(!memmem(program.heard.bytes, head_len, "previews.localhost\r\nOrigin", 26) &&
+          !memmem(program.heard.bytes, head_len, "helmr_", 6));
+    const char *key = memmem(program.heard.bytes, head_len, "Sec-WebSocket-Key: ", 19);
+    CHECK(key);
+    websocket_accept_of((struct str){key + 19, WEBSOCKET_KEY_TEXT - 1}, accept);
+    CHECK(say(&program, WEBSOCKET_BINARY,
+              arena_printf(&service->arena,
+                           "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                           "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
+                           "Sec-WebSocket-Protocol: reload.v1\r\n\r\n",
+                           accept)));
+    CHECK(hears_frame(&program, head_len, "hello program"));
+    CHECK(say(&program, WEBSOCKET_BINARY, "\x81\x0ahello page"));
+    pthread_join(page.thread, NULL);
+    CHECK(page.is_open);
+    CHECK_STR(page.heard, "hello page");
+    while (!program.is_over)
+        turn(&program);
 }
 
 TEST(links_and_cookies_end_by_themselves)

@@ -262,6 +262,36 @@ http.createServer((req, res) => {
   let n = 0;
   req.on("data", (d) => (n += d.length));
   req.on("end", () => res.end(req.method + " " + req.url + " " + n));
+}).on("upgrade", (req, socket) => {
+  const { createHash } = require("node:crypto");
+  const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+  const accept = createHash("sha1").update(req.headers["sec-websocket-key"] + guid).digest("base64");
+  socket.write("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n" +
+    "Sec-WebSocket-Protocol: reload\\r\\nSec-WebSocket-Accept: " + accept + "\\r\\n\\r\\n");
+  const say = (kind, bytes) => {
+    const head = Buffer.alloc(bytes.length < 126 ? 2 : 10);
+    head[0] = 0x80 | kind;
+    head[1] = bytes.length < 126 ? bytes.length : 127;
+    if (bytes.length > 125) head.writeBigUInt64BE(BigInt(bytes.length), 2);
+    socket.write(Buffer.concat([head, bytes]));
+  };
+  say(1, Buffer.from(JSON.stringify([req.url, req.headers.origin, req.headers.cookie ?? ""])));
+  let all = Buffer.alloc(0);
+  socket.on("error", () => {}).on("data", (piece) => {
+    all = Buffer.concat([all, piece]);
+    for (;;) {
+      const short = all.length > 1 ? all[1] & 127 : 0;
+      const at = short === 127 ? 10 : short === 126 ? 4 : 2;
+      if (all.length < at) return;
+      const len = short === 127 ? Number(all.readBigUInt64BE(2)) : short === 126 ? all.readUInt16BE(2) : short;
+      if (all.length < at + 4 + len) return;
+      const bytes = Buffer.from(all.subarray(at + 4, at + 4 + len));
+      for (let i = 0; i < len; i++) bytes[i] ^= all[at + (i % 4)];
+      say(all[0] & 15, bytes);
+      if ((all[0] & 15) === 8) socket.end();
+      all = all.subarray(at + 4 + len);
+    }
+  });
 }).listen(3000, "127.0.0.1", () => console.log("ready"));
 net.createServer({ allowHalfOpen: true }, (s) => {
   let all = "";
@@ -317,6 +347,39 @@ test("a port of the sandbox is seen in a browser that has a link", async (t) => 
   await helmr(["workspace", "exec", "kill", workspace, id, "--signal", "KILL"]);
   await helmr(["workspace", "exec", "wait", workspace, id]);
   assert.equal((await seen("hello")).status, 503);
+});
+
+test("a WebSocket of a page in a preview reaches its program", async (t) => {
+  await serve(t);
+  const link = (await printed(["workspace", "preview", workspace, "3000"])).trim();
+  const opened = await fetch(link, { redirect: "manual" });
+  const place = new URL(opened.headers.get("location") as string, link);
+  const cookie = opened.headers.get("set-cookie")?.split(";")[0] as string;
+  const address = new URL("live?x=1", place).href.replace("http", "ws");
+  const open = (headers: Record<string, string>): Promise<WebSocket> =>
+    new Promise((resolve, reject) => {
+      const socket = new WebSocket(address, { protocols: ["reload"], headers } as never);
+      socket.binaryType = "arraybuffer";
+      socket.onopen = () => resolve(socket);
+      socket.onerror = () => reject(new Error("it was refused"));
+    });
+  await assert.rejects(open({ origin: place.origin }));
+  await assert.rejects(open({ cookie }));
+  await assert.rejects(open({ cookie, origin: "http://elsewhere.test" }));
+
+  const socket = await open({ cookie: `mine=1; ${cookie}`, origin: place.origin });
+  const heard: (string | ArrayBuffer)[] = [];
+  let closed = false;
+  socket.onmessage = ({ data }) => heard.push(data as string | ArrayBuffer);
+  socket.onclose = () => (closed = true);
+  assert.equal(socket.protocol, "reload");
+  socket.send("hello");
+  socket.send(large);
+  await until("both echoes", () => heard.length === 3);
+  assert.deepEqual(heard.slice(0, 2), ['["/live?x=1","http://127.0.0.1:3000","mine=1"]', "hello"]);
+  assert.equal(digest(Buffer.from(heard[2] as ArrayBuffer)), digest(large));
+  socket.close();
+  await until("its end", () => closed);
 });
 
 test("a port of the sandbox is reached from here, and no other", async (t) => {
