@@ -13,6 +13,7 @@ enum { PIECE_MAX = 4 * 1024 * 1024 };
 struct stream {
     struct response_source source;
     struct output output;
+    struct buf next;   /* the piece that was pulled last, until it is its turn */
     uint64_t left;     /* of a download with a known length */
     int64_t end_ms;    /* boot time; 0: none */
     int64_t quiet_ms;  /* boot time of the last byte sent */
@@ -20,8 +21,10 @@ struct stream {
     struct buf taking; /* what the client said, for a source that takes it */
     bool is_chunked, keep_alive;
     bool is_woken, is_over;
-    bool may_pull;                        /* the job that is out pulls; else it only takes */
-    bool is_held;                         /* the source takes nothing before it is woken */
+    bool may_pull;    /* the job that is out pulls; else it only takes */
+    bool is_held;     /* the source takes nothing before it is woken */
+    bool is_download; /* waits for no topic: it is pulled ahead */
+    bool has_next;
     bool has_more, has_ended, has_failed; /* what the last pull said */
 };
 
@@ -36,6 +39,7 @@ void stream_destroy(struct stream *stream)
     if (stream->source.release)
         stream->source.release(stream->source.state);
     output_reset(&stream->output, 0);
+    buf_finish(&stream->next);
     buf_finish(&stream->taking);
     free(stream);
 }
@@ -99,8 +103,7 @@ static void on_pulled(void *arg)
     if (connection->state != CONNECTION_CLOSED) {
         /* A wake-up that came meanwhile is for what was held, too. */
         stream->is_held = stream->taking.len > 0 && !stream->is_woken;
-        if (stream->may_pull)
-            frame(stream);
+        stream->has_next = stream->has_next || stream->may_pull;
         stream_pump(connection);
         connection_resume(connection);
     }
@@ -110,8 +113,8 @@ static void on_pulled(void *arg)
 static bool pull_now(struct stream *stream, struct error *err)
 {
     stream->has_more = stream->has_ended = false;
-    stream->output.body.max = PIECE_MAX;
-    return stream->source.pull(stream->source.state, &stream->output.body, &stream->has_more,
+    stream->next.max = PIECE_MAX;
+    return stream->source.pull(stream->source.state, &stream->next, &stream->has_more,
                                &stream->has_ended, err);
 }
 
@@ -133,9 +136,11 @@ static void pull_job(void *arg)
     struct stream *stream = connection->stream;
     struct error err;
 
-    stream->has_failed = (stream->may_pull && !pull_now(stream, &err)) || !take_now(stream, &err);
-    if (stream->has_failed)
+    bool ok = (!stream->may_pull || pull_now(stream, &err)) && take_now(stream, &err);
+    if (!ok)
         log_debug("stream broken off", LOG_ERR(&err));
+    /* One that only took says nothing of what was pulled before. */
+    stream->has_failed = !ok || (!stream->may_pull && stream->has_failed);
     loop_post(connection->server->config.loop, on_pulled, connection);
 }
 
@@ -196,14 +201,36 @@ static void wait_for_topic(struct connection *connection)
                                                            : stream->end_ms);
 }
 
+/* Of a download the next piece is made while this one is sent; two buffers serve for all. */
+static void place_next(struct connection *connection)
+{
+    struct stream *stream = connection->stream;
+    struct buf empty = stream->output.body;
+
+    stream->output.body = stream->next;
+    stream->next = empty;
+    stream->has_next = false;
+    frame(stream);
+    if (stream->is_download && stream->has_more && !stream->has_failed && !stream->is_over)
+        give_job(connection, true);
+    stream_pump(connection);
+}
+
 static void drained(struct connection *connection)
 {
     struct stream *stream = connection->stream;
 
     if (stream->output.sent > 0)
         stream->quiet_ms = time_boot_ms();
-    output_reset(&stream->output, 0);
-    if (stream->has_failed)
+    output_reset(&stream->output, stream->is_download ? PIECE_MAX : 0);
+    if (connection->is_on_pool) {
+        connection_watch_ahead(connection, 0);
+        connection_deadline(connection, 0);
+        return;
+    }
+    if (stream->has_next && !stream->is_over)
+        place_next(connection);
+    else if (stream->has_failed)
         connection_close(connection);
     else if (stream->is_over)
         finish(connection);
@@ -218,8 +245,6 @@ void stream_pump(struct connection *connection)
     const struct http_config *config = &connection->server->config;
     struct stream *stream = connection->stream;
 
-    if (connection->is_on_pool)
-        return;
     switch (output_send(&stream->output, &connection->transport)) {
     case OUTPUT_BROKEN: connection_close(connection); break;
     case OUTPUT_BLOCKED:
@@ -227,7 +252,7 @@ void stream_pump(struct connection *connection)
         if (stream->blocked != output_left(&stream->output))
             connection_deadline(connection, time_boot_ms() + config->write_timeout_ms);
         stream->blocked = output_left(&stream->output);
-        if (has_heard(connection))
+        if (!connection->is_on_pool && has_heard(connection))
             give_job(connection, false);
         connection_watch_ahead(connection, LOOP_WRITE);
         break;
@@ -258,6 +283,7 @@ void stream_begin(struct connection *connection)
         .quiet_ms = now,
         .is_chunked = response_is_chunked(res, exchange->call.request->is_old),
         .keep_alive = exchange->keep_alive && !res->source.writes_head,
+        .is_download = !res->topic && !res->source.take,
         .has_more = true,
     };
     res->output.head = (struct buf){0};

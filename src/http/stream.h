@@ -1,9 +1,9 @@
 /* An answer that is pulled piece by piece, and the only thing a streaming connection keeps.
  *
- * The next piece is asked for, on the pool, when the last one has been taken by the socket,
- * so a slow client slows its own source and holds one piece. The waiter of the connection
- * stays in the topic from before the first pull to the end: no wake-up falls between. A source may
- * also take what the client says, which waits here within bounds.
+ * The next piece is asked for, on the pool, when the last one has been taken by the socket, and of
+ * a download while it is; so a slow client slows its own source and holds one piece, or two. The
+ * waiter of the connection stays in the topic from before the first pull to the end: no wake-up
+ * falls between. A source may also take what the client says, which waits here within bounds.
  */
 #pragma once
 
