@@ -58,6 +58,12 @@ suite("what a sandbox holds right now", () => {
     return own.client.workspaces.open(made.workspace);
   }
 
+  /** A command that goes on in the mounted workspace. */
+  async function begin(workspace: WorkspaceHandle, script: string): Promise<void> {
+    const exec = await workspace.exec(["sh", "-c", script]);
+    await until("a command that runs", async () => (await exec.retrieve()).state === "running");
+  }
+
   const lines = async (workspace: WorkspaceHandle, versionId: string, path: string): Promise<number[]> => {
     const bytes = await workspace.files.read(path, { source: "version", versionId });
     return Buffer.from(bytes).toString().split("\n").filter(Boolean).map(Number);
@@ -83,7 +89,7 @@ suite("what a sandbox holds right now", () => {
 
   test("is compared while a command writes, and the command goes on", async () => {
     const workspace = await create();
-    await workspace.exec(["sh", "-c", writer]);
+    await begin(workspace, writer);
     await until("the first numbers", async () => paths(await workspace.diff({ to: "live" })).includes("second"));
     const diff = await workspace.diff({ to: "live", patch: true });
     assert.deepEqual(paths(diff), ["all", "first", "second"]);
@@ -115,7 +121,7 @@ suite("what a sandbox holds right now", () => {
     const workspace = await create();
     const script = `mkdir many; for i in $(seq 1000 ${999 + many}); do echo $i > many/$i; done`;
     assert.equal((await (await workspace.exec(["sh", "-c", script])).wait()).exitCode, 0);
-    await workspace.exec(["sh", "-c", `cd many; while :; do for i in *; do mv $i 0$i; done; done`]);
+    await begin(workspace, "cd many; while :; do for i in *; do mv $i 0$i; done; done");
     for (let round = 0; round < 3; round++) {
       const found = paths(await workspace.diff({ to: "live" }));
       assert.equal(found.length, many);
@@ -150,7 +156,7 @@ suite("what a sandbox holds right now", () => {
     assert.ok(worker);
     for (const victim of [own.server, worker]) {
       const workspace = await create();
-      await workspace.exec(["sh", "-c", writer]);
+      await begin(workspace, writer);
       await until("the first numbers", async () => paths(await workspace.diff({ to: "live" })).includes("second"));
       const asked = workspace.diff({ to: "live" }).then(
         ({ toVersionId }) => toVersionId,
