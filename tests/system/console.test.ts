@@ -29,6 +29,9 @@ const looks = [
   ["phone", phone, [["light"]]],
 ] as const satisfies [string, object, ["light" | "dark", string[]?][]][];
 
+/* How much wider the page is than the screen. */
+const beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
 /** As a link of the page does it, without loading everything again. */
 const goTo = (page: Page, path: string): Promise<unknown> =>
   page.evaluate(
@@ -135,10 +138,7 @@ suite("the console", { skip: browserMissing }, () => {
         await page.locator("main h1").waitFor();
         await settled(page);
         await checked(name);
-        const beyond = await page.evaluate(
-          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
-        );
-        assert.equal(beyond, 0, `${path} is wider than a ${look} screen`);
+        assert.equal(await page.evaluate(beyond), 0, `${path} is wider than a ${look} screen`);
       }
       await page.keyboard.press("Control+k");
       await page.getByRole("combobox", { name: "Where to" }).waitFor();
@@ -436,6 +436,7 @@ suite("the console", { skip: browserMissing }, () => {
       assert.equal(await page.evaluate("window.hit"), undefined, name);
       const found = `document.querySelectorAll(${JSON.stringify(foreign)})`;
       assert.deepEqual(await page.evaluate(`[...${found}].map((one) => one.outerHTML)`), [], name);
+      assert.equal(await page.evaluate(beyond), 0, `${name} is wider than the screen`);
     }
     await picture(page, "hostile-desk");
     assert.deepEqual(faults, []);
