@@ -14,6 +14,7 @@ interface Entry {
 
 const entries = new Map<string, Entry>();
 const keptEntries = 200;
+const againMs = 1000;
 
 function entryOf(name: string, ask: () => Promise<unknown>): Entry {
   let entry = entries.get(name);
@@ -51,6 +52,11 @@ async function load(entry: Entry): Promise<void> {
       return;
     }
     entry.error = error as Error;
+    /* The server was not reached; nobody will say when it can be. */
+    if (error instanceof TypeError)
+      setTimeout(() => {
+        if (entry.readers.size > 0) ask(entry);
+      }, againMs);
   }
   entry.asking = undefined;
   tell(entry);
