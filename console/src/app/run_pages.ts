@@ -46,9 +46,10 @@ function withFirst(before: Known | undefined, page: Page, name: string): Known {
 function withOlder(before: Known, page: Page, cursor: string): Known {
   const newest = keyOf(page.runs[0]);
   const isNew = before.next === cursor;
+  const known = before.pages.find((one) => one.cursor === cursor);
   return {
     ...before,
-    runs: merge(before.runs, page, before.pages.find((one) => one.cursor === cursor)?.newest ?? newest),
+    runs: merge(before.runs, page, known?.newest ?? newest),
     pages: isNew ? [...before.pages, { cursor, newest }] : before.pages,
     next: isNew ? (page.next_cursor ?? null) : before.next,
   };
@@ -62,6 +63,7 @@ export interface RunPages {
   error: Error | undefined;
   more(): void;
   retry(): void;
+  refresh(): void;
 }
 
 /** `onScreen` is the newest run that one sees. */
@@ -107,5 +109,6 @@ export function useRunPages(
     error: first.error ?? error,
     more,
     retry: error ? more : first.refresh,
+    refresh: first.refresh,
   };
 }

@@ -1,5 +1,5 @@
 // The inbox: every wait a person can answer, with what it is about beside the decision.
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { ReactNode } from "react";
 import { get, send } from "../api/client.ts";
 import type { Run, Token, Wait } from "../api/types.ts";
@@ -7,6 +7,7 @@ import { useKeys } from "../app/keys.ts";
 import { useQuery } from "../app/query.ts";
 import { useRunEvents } from "../app/run_events.ts";
 import { Link, navigate, useAddress, useSearch } from "../app/router.tsx";
+import { useRunPages } from "../app/run_pages.ts";
 import { useScope, useScoped } from "../app/scope.tsx";
 import { AnsiText } from "../ui/ansi_text.tsx";
 import { Answer, promptOf } from "../ui/answer.tsx";
@@ -139,12 +140,10 @@ function Detail({ run, wait, done }: Asked & { done(words: string): void }): Rea
 }
 
 function Waiting({ say }: { say(words: string): void }): ReactNode {
-  const { data, error, refresh } = useScoped<{ runs: Run[] }>("/runs", {
-    status: "waiting",
-    limit: 200,
-  });
+  const newest = useRef("");
+  const pages = useRunPages({ status: "waiting" }, newest);
   const { hash } = useAddress();
-  const list = (data?.runs ?? []).flatMap((run): Asked[] =>
+  const list = pages.runs.flatMap((run): Asked[] =>
     run.pending_wait?.token_id ? [{ run, wait: run.pending_wait }] : [],
   );
   const found = list.findIndex(({ wait }) => `#${wait.id}` === hash);
@@ -158,12 +157,17 @@ function Waiting({ say }: { say(words: string): void }): ReactNode {
     { keys: "j", words: "next question", act: () => open(at + 1) },
     { keys: "k", words: "previous question", act: () => open(at - 1) },
   ]);
-  const isGone = data !== undefined && hash !== "" && found < 0;
+  /* Those that wait for a time or a message may come before what a person is asked, or what the link is to. */
+  const isMissing = pages.isLoaded && found < 0 && (hash !== "" || !chosen);
+  useEffect(() => {
+    if (isMissing && pages.hasMore) pages.more();
+  });
+  const isGone = isMissing && !pages.hasMore && hash !== "";
   useEffect(() => {
     if (isGone) say("That question is no longer open.");
   }, [isGone]);
-  if (error && !data) return <Trouble error={error} retry={refresh} />;
-  if (data && !chosen)
+  if (pages.error && !pages.isLoaded) return <Trouble error={pages.error} retry={pages.retry} />;
+  if (pages.isLoaded && !pages.hasMore && !chosen)
     return (
       <Empty title="Nobody waits for you" command="helmr run human-in-the-loop">
         When a task calls <code>ctx.wait.human()</code>, its question appears here. An example asks
@@ -184,6 +188,13 @@ function Waiting({ say }: { say(words: string): void }): ReactNode {
             </Link>
           </li>
         ))}
+        {pages.hasMore && (
+          <li>
+            <button type="button" className="quiet" onClick={pages.more}>
+              Older questions
+            </button>
+          </li>
+        )}
       </ul>
       <Detail
         key={chosen.wait.id}
@@ -192,7 +203,7 @@ function Waiting({ say }: { say(words: string): void }): ReactNode {
           say(words);
           const next = list[at + 1] ?? list[at - 1];
           navigate(`/approvals${next ? `#${next.wait.id}` : ""}`, { replace: true });
-          refresh();
+          pages.refresh();
         }}
       />
     </div>

@@ -62,7 +62,7 @@ function Charts({ runs, tokens }: { runs: Run[]; tokens: Token[] | undefined }):
   const durations = done.parts.map(({ label, items }) => {
     const value = middle(items.map(({ active_duration_ms }) => active_duration_ms)) ?? 0;
     const words = items.length > 0 ? `${durationText(value)}, ${items.length} runs` : "none ended";
-    return { label, words, parts: [{ kind: "running", value }] };
+    return { label, words, parts: [{ kind: "median", value }] };
   });
   return (
     <div className="charts">
@@ -71,7 +71,7 @@ function Charts({ runs, tokens }: { runs: Run[]; tokens: Token[] | undefined }):
         number={runs.length.toLocaleString("en")}
         words={made.span}
         bars={counted(made, outcomes, outcomeOf)}
-        legend={[...outcomes]}
+        legend={outcomes}
       />
       {tokens && (
         <ChartCard
@@ -79,7 +79,7 @@ function Charts({ runs, tokens }: { runs: Run[]; tokens: Token[] | undefined }):
           number={patience === undefined ? "–" : durationText(patience)}
           words={`until an answer, typically · ${asked.span}`}
           bars={counted(asked, answers, answerOf)}
-          legend={[...answers]}
+          legend={answers}
         />
       )}
       <ChartCard
@@ -87,6 +87,7 @@ function Charts({ runs, tokens }: { runs: Run[]; tokens: Token[] | undefined }):
         number={typical === undefined ? "–" : durationText(typical)}
         words={`of work in a typical run · ${done.span}`}
         bars={durations}
+        legend={["median"]}
       />
     </div>
   );

@@ -11,7 +11,10 @@ import { useRowsInView } from "../ui/rows_in_view.ts";
 import { RunTable } from "../ui/run_table.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 
-const statuses = ["all", "live", "queued", "running", "waiting", "succeeded", "failed", "cancelled", "expired"];
+const statuses = [
+  ...["all", "live", "queued", "running", "waiting"],
+  ...["succeeded", "failed", "cancelled", "expired"],
+];
 /* A search goes on by itself through so many, and further by hand. */
 const searchedAlone = 2000;
 /* So many rows before the end the next are asked for. */

@@ -28,7 +28,13 @@ export function Bars({ bars, label }: { bars: Bar[]; label: string }): ReactNode
           <g key={bar.label}>
             <title>{`${bar.label}: ${bar.words}`}</title>
             <rect x={i * width} y={0} width={width} height={40} className="bar-hit" />
-            <rect x={i * width + width * 0.15} y={39.4} width={width * 0.7} height={0.6} className="bar-floor" />
+            <rect
+              x={i * width + width * 0.15}
+              y={39.4}
+              width={width * 0.7}
+              height={0.6}
+              className="bar-floor"
+            />
             {bar.parts
               .filter(({ value }) => value > 0)
               .map(({ kind, value }) => {
@@ -64,7 +70,7 @@ export function ChartCard({
   number: string;
   words: string;
   bars: Bar[];
-  legend?: string[];
+  legend: readonly string[];
 }): ReactNode {
   return (
     <figure className="chart">
@@ -74,16 +80,14 @@ export function ChartCard({
         <span className="dim">{words}</span>
       </figcaption>
       <Bars bars={bars} label={`${title}: ${number} ${words}`} />
-      {legend && (
-        <p className="legend dim" aria-hidden="true">
-          {legend.map((kind) => (
-            <span key={kind}>
-              <i className={`dot-${kind}`} />
-              {kind}
-            </span>
-          ))}
-        </p>
-      )}
+      <p className="legend dim" aria-hidden="true">
+        {legend.map((kind) => (
+          <span key={kind}>
+            <i className={`dot-${kind}`} />
+            {kind}
+          </span>
+        ))}
+      </p>
     </figure>
   );
 }

@@ -129,8 +129,10 @@ export function LogView({
   const full = count * rowPx;
   const tall = Math.min(full, tallestPx);
   const scale = full > tall ? (full - view.height) / Math.max(1, tall - view.height) : 1;
-  const first = Math.max(0, Math.floor((view.top * scale) / rowPx) - beyond);
-  const last = Math.min(count, Math.ceil((view.top * scale + view.height) / rowPx) + beyond);
+  /* Nobody scrolls a page that scrolls itself. */
+  const more = isFollowing ? 1 : beyond;
+  const first = Math.max(0, Math.floor((view.top * scale) / rowPx) - more);
+  const last = Math.min(count, Math.ceil((view.top * scale + view.height) / rowPx) + more);
   const goTo = (line: number): void => {
     setFollowing(false);
     const index = lines ? lines.findIndex((one) => one >= line) : line;
@@ -150,7 +152,7 @@ export function LogView({
     if (!line) continue;
     rows.push(
       <div
-        key={number}
+        key={i - first}
         className={`row${line.isError ? " is-error" : ""}${number === marked ? " is-marked" : ""}`}
         style={{ top: view.top - (view.top * scale - i * rowPx) }}
       >

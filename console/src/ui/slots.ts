@@ -3,11 +3,8 @@ import type { Bar } from "./chart.tsx";
 import { durationText } from "./time.tsx";
 
 const count = 24;
-const minute = 60_000;
-/* Lengths of a part that one can say. */
-const lengths = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 10_080].map(
-  (minutes) => minutes * minute,
-);
+/* Lengths of a part that one can say, in seconds. */
+const lengths = [5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 604_800];
 
 export interface Slots<T> {
   parts: { label: string; items: T[] }[];
@@ -15,10 +12,12 @@ export interface Slots<T> {
   span: string;
 }
 
-/** From the oldest item on, at least the last 24 minutes. */
+/** From the oldest item on, at least the last two minutes. */
 export function slotsOf<T>(items: T[], timeOf: (item: T) => number, now: number): Slots<T> {
   const oldest = Math.min(now, ...items.map(timeOf));
-  const length = lengths.find((one) => one * count >= now - oldest) ?? (lengths.at(-1) as number);
+  const longest = lengths.at(-1) as number;
+  const seconds = lengths.find((one) => one * 1000 * count >= now - oldest) ?? longest;
+  const length = seconds * 1000;
   const parts = Array.from({ length: count }, (_, i) => ({
     label: i === count - 1 ? "now" : `${durationText((count - 1 - i) * length)} ago`,
     items: [] as T[],
