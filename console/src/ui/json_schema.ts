@@ -38,6 +38,8 @@ export class Unread {
 export type FieldKind = "text" | "number" | "boolean" | "choice" | "object" | "list" | "json";
 
 const mostSteps = 20;
+/** Objects in objects beyond this are JSON: a schema may be part of itself. */
+export const deepest = 4;
 
 /** Without references and without "or null". */
 export function plain(schema: Schema, root: Schema): Schema {
@@ -81,8 +83,9 @@ export function kindOf(schema: Schema): FieldKind {
 }
 
 /** What a form begins with. */
-export function initial(schema: Schema, root: Schema): unknown {
+export function initial(schema: Schema, root: Schema, depth = 0): unknown {
   const found = plain(schema, root);
+  if (depth > deepest) return undefined;
   if (found.default !== undefined) return found.default;
   if (found.const !== undefined) return found.const;
   if (kindOf(found) !== "object") return undefined;
@@ -90,7 +93,7 @@ export function initial(schema: Schema, root: Schema): unknown {
   const unticked = (name: string, member: Schema): false | undefined =>
     found.required?.includes(name) && kindOf(plain(member, root)) === "boolean" ? false : undefined;
   const members = Object.entries(found.properties ?? {}).map(
-    ([name, member]) => [name, initial(member, root) ?? unticked(name, member)] as const,
+    ([name, member]) => [name, initial(member, root, depth + 1) ?? unticked(name, member)] as const,
   );
   const given = members.filter(([, value]) => value !== undefined);
   return given.length > 0 || schema === root ? Object.fromEntries(given) : undefined;
@@ -166,7 +169,8 @@ export function check(
       if (given[name] !== undefined || !found.required?.includes(name))
         return check(member, root, given[name], at);
       /* What is missing in an object that is not there is told at its own fields. */
-      const inside = kindOf(plain(member, root)) === "object" ? check(member, root, {}, at) : [];
+      const hasFields = kindOf(plain(member, root)) === "object" && at.length < deepest;
+      const inside = hasFields ? check(member, root, {}, at) : [];
       return inside.length > 0 ? inside : [{ path: at, message: "is required" }];
     });
   }

@@ -3,7 +3,7 @@
 import { useId } from "react";
 import type { ReactNode } from "react";
 import { Asked } from "./form.tsx";
-import { Unread, kindOf, plain, withAt } from "./json_schema.ts";
+import { Unread, deepest, kindOf, plain, withAt } from "./json_schema.ts";
 import type { Problem, Schema } from "./json_schema.ts";
 
 interface Place {
@@ -13,7 +13,6 @@ interface Place {
   change(path: string[], value: unknown): void;
 }
 
-const deepest = 4;
 const longText = 200;
 
 const isAt = (a: string[], b: string[]): boolean =>
