@@ -48,7 +48,7 @@ export function plain(schema: Schema, root: Schema): Schema {
     const others = (found.anyOf ?? found.oneOf)?.filter(({ type }) => type !== "null");
     if (found.$ref?.startsWith("#")) {
       let at: unknown = root;
-      for (const name of found.$ref.slice(2).split("/"))
+      for (const name of found.$ref.split("/").slice(1))
         at = (at as Record<string, unknown> | undefined)?.[
           name.replaceAll("~1", "/").replaceAll("~0", "~")
         ];
