@@ -21,9 +21,9 @@ TEST(room_is_made_ahead_and_counts_when_it_is_used)
     CHECK(buf_append(&buf, STR("ab"), &err));
     char *room = buf_room(&buf, 8, &err);
     CHECK(room == buf.bytes + 2 && buf.len == 2);
-    memcpy(room, "cdefghij", 8);
+    memset(room, 'c', 8);
     buf.len += 3;
-    CHECK(str_equal(buf_str(&buf), STR("abcde")));
+    CHECK(str_equal(buf_str(&buf), STR("abccc")));
     CHECK(!buf_room(&buf, 6, &err) && err.code == ERR_TOO_LARGE && buf.len == 5);
 }
 

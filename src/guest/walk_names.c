@@ -38,10 +38,12 @@ static void add_name(struct arena *arena, const char ***names, size_t *n, const 
 static void add_names(struct arena *arena, const char ***names, size_t *n, struct str listing)
 {
     for (size_t at = 0; at < listing.len;) {
-        const struct record *record = (const struct record *)(const void *)(listing.ptr + at);
-        if (strcmp(record->name, ".") != 0 && strcmp(record->name, "..") != 0)
-            add_name(arena, names, n, record->name);
-        at += record->len;
+        const char *name = listing.ptr + at + offsetof(struct record, name);
+        struct record record;
+        memcpy(&record, listing.ptr + at, sizeof record);
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            add_name(arena, names, n, name);
+        at += record.len;
     }
 }
 
