@@ -124,7 +124,7 @@ suite("the console", { skip: browserMissing }, () => {
       ["approvals", "/approvals"],
       ["approvals-answered", "/approvals?tab=Answered"],
     ];
-    for (const [look, options, themes] of looks) {
+    const seen = async ([look, options, themes]: (typeof looks)[number]): Promise<void> => {
       const { page, faults, strays } = await visit(browser, own.place.url, options);
       const checked = async (name: string): Promise<void> => {
         for (const [theme, rules] of themes) {
@@ -145,7 +145,8 @@ suite("the console", { skip: browserMissing }, () => {
       await checked("palette");
       assert.deepEqual([faults, strays], [[], []], look);
       await page.context().close();
-    }
+    };
+    await Promise.all(looks.map(seen));
   });
 
   test("the first page comes with less than 150 KB of script", async () => {

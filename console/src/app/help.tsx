@@ -1,25 +1,15 @@
 // The keys that do something on this page.
-import { useEffect, useRef } from "react";
 import type { ReactNode } from "react";
+import { Dialog } from "../ui/dialog.tsx";
 import { knownKeys } from "./keys.ts";
 
 export function Help({ close }: { close(): void }): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
   const rows: [string, string][] = [
     ["Ctrl K", "go anywhere"],
     ...knownKeys().map(({ keys, words }): [string, string] => [keys, words]),
   ];
   return (
-    <dialog
-      ref={dialog}
-      className="palette help"
-      aria-label="Keys"
-      onClose={close}
-      onClick={(event) => {
-        if (event.target === dialog.current) close();
-      }}
-    >
+    <Dialog label="Keys" className="palette help" close={close}>
       <h2>Keys on this page</h2>
       <dl>
         {rows.map(([keys, words]) => (
@@ -36,6 +26,6 @@ export function Help({ close }: { close(): void }): ReactNode {
       <button type="button" className="quiet" onClick={close}>
         Close
       </button>
-    </dialog>
+    </Dialog>
   );
 }

@@ -1,7 +1,8 @@
 // Everything by its name: pages, and a run, session or workspace by its id.
-import { useEffect, useId, useMemo, useRef, useState } from "react";
+import { useId, useMemo, useState } from "react";
 import type { ReactNode } from "react";
 import type { Task } from "../api/types.ts";
+import { Dialog } from "../ui/dialog.tsx";
 import { settings, work } from "./places.ts";
 import { navigate } from "./router.tsx";
 import { useScope, useScoped } from "./scope.tsx";
@@ -58,28 +59,18 @@ export function Palette({
   close(): void;
   nextTheme(): void;
 }): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const choices = useChoices(text, nextTheme);
   const id = useId();
   const chosen = choices[Math.min(at, choices.length - 1)];
-  useEffect(() => dialog.current?.showModal(), []);
   const take = (choice: Choice | undefined): void => {
     if (!choice) return;
     close();
     choice.go();
   };
   return (
-    <dialog
-      ref={dialog}
-      className="palette"
-      aria-label="Go to"
-      onClose={close}
-      onClick={(event) => {
-        if (event.target === dialog.current) close();
-      }}
-    >
+    <Dialog label="Go to" className="palette" close={close}>
       <input
         role="combobox"
         aria-expanded="true"
@@ -120,6 +111,6 @@ export function Palette({
       {choices.length === 0 && (
         <p className="dim">Nothing is called that. An id opens whatever has it.</p>
       )}
-    </dialog>
+    </Dialog>
   );
 }

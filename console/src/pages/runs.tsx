@@ -7,7 +7,7 @@ import { useSearch } from "../app/router.tsx";
 import { useRunPages } from "../app/run_pages.ts";
 import { useScoped } from "../app/scope.tsx";
 import { Empty, PageHead } from "../ui/parts.tsx";
-import { useRowsInView } from "../ui/rows_in_view.ts";
+import { useRowsInView } from "../ui/rows_in_view.tsx";
 import { RunTable } from "../ui/run_table.tsx";
 import { Trouble } from "../ui/trouble.tsx";
 

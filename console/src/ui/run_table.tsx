@@ -5,8 +5,8 @@ import type { Run } from "../api/types.ts";
 import { useKeys } from "../app/keys.ts";
 import { Link, navigate } from "../app/router.tsx";
 import { Id, Status } from "./parts.tsx";
-import { useRowsInView } from "./rows_in_view.ts";
-import type { RowsInView } from "./rows_in_view.ts";
+import { Room, useRowsInView } from "./rows_in_view.tsx";
+import type { RowsInView } from "./rows_in_view.tsx";
 import { Time, durationText, useNow } from "./time.tsx";
 
 /** How long it has taken, or takes so far. */
@@ -56,9 +56,6 @@ function RunRow({ run, isAt }: { run: Run; isAt: boolean }): ReactNode {
   );
 }
 
-const room = (px: number): ReactNode =>
-  px > 0 && <tr aria-hidden="true" className="room" style={{ height: px }} />;
-
 /** `select` lets the keyboard choose rows; `view` is whose scrolling somebody else follows, too. */
 export function RunTable({
   runs,
@@ -106,11 +103,11 @@ export function RunTable({
           </tr>
         </thead>
         <tbody ref={box}>
-          {room(roomBefore)}
+          <Room px={roomBefore} />
           {runs.slice(first, last).map((run) => (
             <RunRow key={run.id} run={run} isAt={run.id === chosen} />
           ))}
-          {room(roomAfter)}
+          <Room px={roomAfter} />
         </tbody>
       </table>
     </div>

@@ -2,12 +2,9 @@
 import { useState } from "react";
 import type { ReactNode } from "react";
 import type { RunEvent } from "../../api/types.ts";
-import { useRowsInView } from "../../ui/rows_in_view.ts";
+import { Room, useRowsInView } from "../../ui/rows_in_view.tsx";
 import { Empty } from "../../ui/parts.tsx";
 import { durationText } from "../../ui/time.tsx";
-
-const room = (px: number): ReactNode =>
-  px > 0 && <tr aria-hidden="true" className="room" style={{ height: px }} />;
 
 function wordsOf(attributes: Record<string, unknown>): string {
   return Object.entries(attributes)
@@ -63,7 +60,7 @@ export function Events({ events }: { events: RunEvent[] }): ReactNode {
               </tr>
             </thead>
             <tbody ref={box}>
-              {room(roomBefore)}
+              <Room px={roomBefore} />
               {shown.slice(first, last).map((event) => (
                 <tr key={event.id} data-row className={`is-${event.severity}`}>
                   <td className="col-after dim">
@@ -84,7 +81,7 @@ export function Events({ events }: { events: RunEvent[] }): ReactNode {
                   <td className="dim">{wordsOf(event.attributes).slice(0, 500)}</td>
                 </tr>
               ))}
-              {room(roomAfter)}
+              <Room px={roomAfter} />
             </tbody>
           </table>
         </div>

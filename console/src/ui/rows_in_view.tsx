@@ -1,6 +1,6 @@
 // Which of very many rows of one height are near the screen, and the room that the others would take.
 import { useLayoutEffect, useRef, useState } from "react";
-import type { RefObject } from "react";
+import type { ReactNode, RefObject } from "react";
 
 const beyond = 12;
 
@@ -55,4 +55,9 @@ export function useRowsInView(count: number): RowsInView {
         window.scrollBy({ top: at - window.innerHeight + edge });
     },
   };
+}
+
+/** What is not drawn, as a row of the same height. */
+export function Room({ px }: { px: number }): ReactNode {
+  return px > 0 && <tr aria-hidden="true" className="room" style={{ height: px }} />;
 }
