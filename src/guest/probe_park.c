@@ -243,7 +243,7 @@ static void tick(pid_t stopped)
     if (fd < 0 || write(fd, "x", 1) != 1)
         _exit(1);
     dprintf(STDOUT_FILENO, "tick %c\n", state_of(stopped));
-    nanosleep(&(struct timespec){.tv_nsec = 2 * 1000 * 1000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
 int probe_tick(void)
