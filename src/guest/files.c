@@ -28,7 +28,8 @@ static bool fail(struct look *look, const char *code, enum error_code kind, cons
     struct str path = look->message->path;
 
     look->code = code;
-    return error_set(err, kind, "%.*s %s", (int)path.len, path.ptr, why);
+    error_set(err, kind, "%.*s %s", (int)path.len, path.ptr, why);
+    return false;
 }
 
 /* An errno as the host tells people. */
@@ -37,7 +38,8 @@ static bool fail_errno(struct look *look, struct error *err)
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
         return fail(look, "not_found", ERR_NOT_FOUND, "is not there", err);
     look->code = "files_failed";
-    return error_errno(err, "look into the workspace");
+    error_errno(err, "look into the workspace");
+    return false;
 }
 
 static int open_root(const struct sandbox *sandbox)
@@ -56,22 +58,22 @@ static bool find(struct agent *agent, struct look *look, int *folder, char name[
                  struct error *err)
 {
     struct str rest = look->message->path, part;
-    AUTO_FD int at = open_root(&agent->sandbox);
 
     snprintf(name, FILES_NAME_MAX + 1, ".");
+    AUTO_FD int at = open_root(&agent->sandbox);
     if (at < 0)
         return fail_errno(look, err);
     while (rest.len > 0 && str_split(&rest, '/', &part)) {
         if (part.len == 0 || part.len > FILES_NAME_MAX || memchr(part.ptr, '\0', part.len) ||
             str_equal(part, STR(".")) || str_equal(part, STR("..")))
             return fail(look, "not_found", ERR_NOT_FOUND, "is no path", err);
-        int next = strcmp(name, ".") == 0
-                       ? take_fd(&at)
-                       : openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        auto_close(&at);
-        at = next;
-        if (at < 0)
+        AUTO_FD int next = strcmp(name, ".") == 0
+                               ? take_fd(&at)
+                               : openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
             return fail_errno(look, err);
+        auto_close(&at);
+        at = take_fd(&next);
         memcpy(name, part.ptr, part.len);
         name[part.len] = '\0';
     }

@@ -241,13 +241,14 @@ static _Noreturn void run_child(struct recruit *recruit)
 }
 
 /* Returns when the child has become its program, or has not. Nothing is copied meanwhile: this is
- * most of what makes a command quick. */
+ * most of what makes a command quick. posix_spawn has no way to set up what run_child does. */
 static pid_t start(struct recruit *recruit)
 {
+    /* NOLINTNEXTLINE(*-unsafe-functions,*-security.insecureAPI.vfork) */
     pid_t pid = vfork();
 
     if (pid == 0)
-        run_child(recruit);
+        run_child(recruit); /* NOLINT(*-unix.Vfork): it calls the kernel and nothing else */
     if (pid < 0)
         recruit->sys = errno;
     return pid;
