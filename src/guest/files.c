@@ -168,7 +168,7 @@ static bool read_names(struct look *look, DIR *stream, struct names *names, stru
 }
 
 /* As many as are wanted and fit. */
-static bool list_names(struct look *look, DIR *stream, struct error *err)
+static bool list_names(struct look *look, DIR *stream, int folder, struct error *err)
 {
     AUTO(names_finish) struct names names = {0};
     const size_t most = FILES_DATA_MAX - FILES_NAME_MAX - FILES_TARGET_MAX - 64;
@@ -181,7 +181,7 @@ static bool list_names(struct look *look, DIR *stream, struct error *err)
         look->has_more = left == 0 || look->data.len > most;
         if (look->has_more)
             break;
-        if (!put_entry(look, dirfd(stream), names.list[i], &is_there, err))
+        if (!put_entry(look, folder, names.list[i], &is_there, err))
             return false;
         left -= is_there;
     }
@@ -196,10 +196,11 @@ static bool list(struct look *look, int folder, const char *name, struct error *
         return fail(look, "not_directory", ERR_INVALID, "is no directory", err);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (!stream) {
+        fail_errno(look, err);
         auto_close(&fd);
-        return fail_errno(look, err);
+        return false;
     }
-    bool fine = list_names(look, stream, err);
+    bool fine = list_names(look, stream, fd, err);
     closedir(stream);
     return fine;
 }
