@@ -137,7 +137,16 @@ export default function WorkspacePage(): ReactNode {
           ["Sandbox", one.sandboxId],
           ["Sandbox is", <Status value={one.mount?.state ?? "stopped"} />],
           ["External id", one.externalId],
-          ["Tags", one.tags.join(", ")],
+          [
+            "Tags",
+            one.tags.length === 0
+              ? undefined
+              : one.tags.map((tag) => (
+                  <span key={tag} className="tag" title={tag}>
+                    {tag}
+                  </span>
+                )),
+          ],
           [
             "Branch of",
             one.forkedFrom && <Id value={one.forkedFrom} href={`/workspaces/${one.forkedFrom}`} />,
