@@ -11,7 +11,14 @@
 
 #include "base/own.h"
 
-enum { ROUNDS = 250, QUICK_ROUNDS = 50, STAT_MAX = 512, EVENTS_MAX = 256, FREEZE_MS = 2000 };
+enum {
+    ROUNDS = 250,
+    QUICK_ROUNDS = 50,
+    NUDGE_ROUNDS = 10,
+    STAT_MAX = 512,
+    EVENTS_MAX = 256,
+    FREEZE_MS = 2000
+};
 
 /* The numbers among the names of a directory of /proc; false when there are too many. */
 static bool read_numbers(int parent, const char *path, pid_t *numbers, size_t max, size_t *n)
@@ -37,8 +44,9 @@ static bool read_numbers(int parent, const char *path, pid_t *numbers, size_t ma
     return *n < max;
 }
 
-/* The letter after the name, which may itself hold anything; X for what is no more. */
-static int state_of(int proc_fd, pid_t process, pid_t thread)
+/* The letter after the name, which may itself hold anything, and its parent; X for what is no more.
+ */
+static int look_at(int proc_fd, pid_t process, pid_t thread, pid_t *parent)
 {
     char path[64], text[STAT_MAX];
 
@@ -49,7 +57,17 @@ static int state_of(int proc_fd, pid_t process, pid_t thread)
         return 'X';
     text[got] = '\0';
     const char *end = strrchr(text, ')');
-    return end && end[1] == ' ' ? end[2] : '?';
+    if (!end || end[1] != ' ')
+        return '?';
+    *parent = (pid_t)strtol(end + 3, NULL, 10);
+    return end[2];
+}
+
+static int state_of(int proc_fd, pid_t process, pid_t thread)
+{
+    pid_t parent;
+
+    return look_at(proc_fd, process, thread, &parent);
 }
 
 static bool is_still(int state)
@@ -127,6 +145,27 @@ static bool freeze(struct stop *stop)
     return true;
 }
 
+static bool was_stopped_before(const struct stop *stop, pid_t process)
+{
+    for (size_t i = 0; i < stop->n_before; i++) {
+        if (stop->before[i] == process)
+            return true;
+    }
+    return false;
+}
+
+/* Who is in a vfork comes to its stop only when its child has become another program or ended: a
+ * child that was stopped on the way there goes on, and is met again by the next round. */
+static void nudge(const struct stop *stop)
+{
+    for (size_t i = 0; i < stop->n_processes; i++) {
+        pid_t child = stop->now[i], parent = 0;
+        if (look_at(stop->proc_fd, child, child, &parent) == 'T' && parent != getpid() &&
+            !was_stopped_before(stop, child) && !process_is_still(stop->proc_fd, parent))
+            kill(child, SIGCONT);
+    }
+}
+
 /* A process that forks while the signal goes round is met by the next round. */
 bool stop_all(struct stop *stop)
 {
@@ -144,18 +183,11 @@ bool stop_all(struct stop *stop)
             stop->n_processes--; /* the init itself */
             return true;
         }
+        if (round % NUDGE_ROUNDS == NUDGE_ROUNDS - 1)
+            nudge(stop);
         poll(NULL, 0, round < QUICK_ROUNDS ? 1 : 10);
     }
     stop_end(stop);
-    return false;
-}
-
-static bool was_stopped_before(const struct stop *stop, pid_t process)
-{
-    for (size_t i = 0; i < stop->n_before; i++) {
-        if (stop->before[i] == process)
-            return true;
-    }
     return false;
 }
 
