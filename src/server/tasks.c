@@ -66,7 +66,7 @@ bool task_one_get(struct call *call, struct response *res, struct error *err)
     AUTO_TX tx = NULL;
     if (!store_begin_read(server_of(call)->store, &tx, err) ||
         !find_one(call, &task_part, tx, &rows, err) ||
-        !STORE(tx, &task_payload_schema, call->arena, &schema, err,
+        !STORE(tx, &task_payload_schema, call->arena, &schema, err, V_TEXT(call_environment(call)),
                V_STR(row_str(&rows, 0, TASK_GET_ID))))
         return false;
 

@@ -152,8 +152,8 @@ test("a list of files has all of its pages", async () => {
   assert.deepEqual(
     server.asked.map(({ url }) => url),
     [
-      "/api/workspaces/w1/files?path=src&source=version&version_id=v1&name=*.ts",
-      "/api/workspaces/w1/files?path=src&source=version&version_id=v1&name=*.ts&cursor=n",
+      "/api/workspaces/w1/files?path=src&source=version&version_id=v1&name=*.ts&limit=500",
+      "/api/workspaces/w1/files?path=src&source=version&version_id=v1&name=*.ts&limit=500&cursor=n",
     ],
   );
 });
@@ -225,7 +225,7 @@ test("versions are listed, restored and compared", async () => {
     ["a", "b"],
   );
   assert.equal(diff.toVersionId, "v2");
-  assert.equal(server.asked[3]?.url, "/api/workspaces/w1/diff?patch=1&cursor=n");
+  assert.equal(server.asked[3]?.url, "/api/workspaces/w1/diff?from=image&to=v2&patch=1&cursor=n");
 });
 
 test("output is followed across broken connections without a byte lost or twice", async () => {

@@ -74,8 +74,8 @@ SELECT * FROM task_objects
 WHERE environment_id = $1 AND (task_id = $2 OR id = $2)
     AND deployment_id = (SELECT current_deployment_id FROM environments WHERE id = $1);
 
--- name: task_payload_schema (id) -> payload_schema
-SELECT payload_schema FROM deployment_tasks WHERE id = $1;
+-- name: task_payload_schema (environment, id) -> payload_schema
+SELECT payload_schema FROM deployment_tasks WHERE environment_id = $1 AND id = $2;
 
 -- name: deployment_sandboxes_list (deployment) -> id, sandbox_id, deployment_id, fingerprint, guest_abi, image_digest, mount_path, cpu_millis, memory_mib, disk_mib, network
 SELECT id, sandbox_id, deployment_id, fingerprint, guest_abi, image_digest, mount_path, cpu_millis,
