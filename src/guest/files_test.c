@@ -83,6 +83,7 @@ ON_EVERY_ENGINE(what_cannot_be_looked_at_is_refused)
         {FILES_STAT, "from-image/x", "not_found"    },
         {FILES_LIST, "from-image",   "not_directory"},
         {FILES_READ, "old",          "not_regular"  },
+        /* NOLINTNEXTLINE(*-EnumCastOutOfRange): no such operation */
         {0,          "old",          "unsupported"  },
     };
 

@@ -23,7 +23,7 @@ const gettingStarted: Row[] = [
     id: "A3",
     what: "/dev/login, on loopback only, and the examples in every status",
     by: [
-      "console: one click signs in, on an overview with what is there",
+      "console: one click signs in, on an overview of what runs, waits and failed, and on what",
       "tour: has a run in every status, a talk, a schedule and tokens",
       'tests/process/tls_test.py: server.ask("/api/auth/dev/login", "POST", "{}")[0] == 404',
     ],
@@ -66,7 +66,7 @@ const approval: Row[] = [
   {
     id: "B13",
     what: "the answer is given in the console",
-    by: ["console: a question is answered from the inbox by keyboard, and the run goes on"],
+    by: ["console: the example is answered by keyboard, on a phone, and by a link that works once"],
   },
   { id: "B14", what: "other sources of secrets are refused", run: review.refusesOtherSources },
   { id: "B15", what: "the stored secret of that name, then none", run: review.usesTheStoredSecret },
