@@ -17,7 +17,9 @@ import tempfile
 from tap import Skip, run_tests, test
 
 LAYER, HELMR = [os.path.abspath(path) for path in sys.argv[1:3]]
-WORK = pathlib.Path(tempfile.mkdtemp(prefix="helmr-interop-"))
+# Its name becomes part of an image's, where not every character may stand everywhere.
+WORK = pathlib.Path(tempfile.gettempdir()) / f"helmr-interop-{os.urandom(6).hex()}"
+WORK.mkdir(mode=0o700)
 CAPABILITY = bytes([1, 0, 0, 2, 0, 0x20]) + bytes(14)  # cap_net_raw, permitted and effective
 
 
