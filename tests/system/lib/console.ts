@@ -31,8 +31,10 @@ export async function openBrowser(t: Scope): Promise<Browser> {
   return browser;
 }
 
-/* A browser gives requests up when the host's links change, and sandboxes beside it have links. */
+/* A browser gives requests up when the host's links change, and sandboxes beside it have links. It says so, or shows
+   a page of its own that the next navigation interrupts. */
 const passing = "ERR_NETWORK_CHANGED";
+const isPassing = (text: string): boolean => text.includes(passing) || text.includes("chrome-error://");
 
 function noteFaults(page: Page): string[] {
   const faults: string[] = [];
@@ -42,7 +44,7 @@ function noteFaults(page: Page): string[] {
       try {
         return await goTo(...to);
       } catch (error) {
-        if (tries === 10 || !String(error).includes(passing)) throw error;
+        if (tries === 10 || !isPassing(String(error))) throw error;
       }
   };
   page.on("pageerror", (error) => faults.push(error.message));
